@@ -468,25 +468,40 @@ static void tell_missing(void *user, uint32_t line, const char *text)
     tell(user, WRONG, "cluster", text, NULL);
 }
 
+/* Will a member have what it asks for when it starts? */
+static void check_timeliness(struct doctor *d, const struct cv_cluster *cluster)
+{
+    char what[CV_ERRTEXT_BYTES + 80], floor[CV_DURATION_TEXT_BYTES];
+    struct cv_errtext why;
+    const bool is_off = !cluster->is_realtime;
+    const int64_t floor_ns = cv__cli_peers_lease_floor_ns(cluster, &why);
+    const bool is_usual = floor_ns == CV_LEASE_FLOOR_NS_USUAL;
+    (void)snprintf(what, sizeof what, "on a busy machine use a lease of %s or more: %s",
+                   cv__duration_format(floor_ns, floor), why.text);
+    tell(d, is_usual ? WARNING : FINE, "scheduling", what,
+         !is_usual ? NULL
+         : is_off  ? "remove 'realtime = no' from the file, or use longer leases"
+                   : "permit real-time scheduling (" CV_REALTIME_GRANT "), or use longer leases");
+    const bool locks = cv__cli_peers_locks_memory(cluster, &why);
+    (void)snprintf(what, sizeof what, "%s: %s",
+                   locks ? "when memory is short, leases are kept" : CV_MEMORY_COST, why.text);
+    tell(d, locks ? FINE : WARNING, "memory", what,
+         locks    ? NULL
+         : is_off ? "remove 'realtime = no' from the file"
+                  : "permit memory to be locked (" CV_MEMORY_GRANT ")");
+}
+
 static void check_peers(struct doctor *d, const char *address)
 {
     static struct cv_cluster cluster; /* some kilobytes */
     d->file = strchr(address, ':') + 1;
     char what[CV_ERRTEXT_BYTES + 80];
-    struct cv_errtext why;
     if (cv__cluster_check(d->file, &cluster, tell_mistake, d) > 0 ||
         cv__cli_peers_check_host(&cluster, tell_missing, d) > 0) {
         return;
     }
     tell(d, FINE, "cluster", cv__cli_peers_describe(&cluster, what), NULL);
-    const int64_t floor_ns = cv__cli_peers_lease_floor_ns(&cluster, &why);
-    char floor[CV_DURATION_TEXT_BYTES];
-    const bool is_usual = floor_ns == CV_LEASE_FLOOR_NS_USUAL;
-    (void)snprintf(what, sizeof what, "on a busy machine use a lease of %s or more: %s",
-                   cv__duration_format(floor_ns, floor), why.text);
-    tell(d, is_usual ? WARNING : FINE, "scheduling", what,
-         is_usual ? "permit real-time scheduling (LimitRTPRIO=10 in the unit), or use longer leases"
-                  : NULL);
+    check_timeliness(d, &cluster);
     (void)snprintf(what, sizeof what, "'conclave members %s ELECTION' asks the running members",
                    d->file);
     tell(d, FINE, "members", what, NULL);
@@ -585,8 +600,8 @@ const struct cv_verb cv__verb_doctor = {
         "the store be reached, was it prepared for this version, may this user write, and does it\n"
         "answer fast enough for the lease? Lists contenders that run another version. For this it\n"
         "holds an election of its own for a moment, and removes it. With peers:FILE it checks the\n"
-        "file, its keys, the state folder, the addresses, and whether real-time scheduling is\n"
-        "permitted.\n\n"
+        "file, its keys, the state folder, the addresses, and whether real-time scheduling and\n"
+        "locked memory are permitted.\n\n"
         "  --via ADDRESS  store or cluster to check; default: $CONCLAVE_VIA, or a file of this\n"
         "                 user\n"
         "  --lease TIME   as for 'conclave run'; default 5s\n"

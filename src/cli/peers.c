@@ -8,6 +8,7 @@
 #include "core/core.h"
 #include "core/duration.h"
 #include "os/clock.h"
+#include "os/realtime.h"
 #include "runtime/guest.h"
 #include "runtime/peers.h"
 #include "runtime/peers_trail.h"
@@ -744,6 +745,7 @@ static void explain_json(const struct cv_cluster *c, bool is_exclusive, int64_t 
     }
     struct cv_errtext why;
     cv__json_seconds(&json, "lease_floor_s", cv__cli_peers_lease_floor_ns(c, &why));
+    cv__json_bool(&json, "locks_memory", cv__cli_peers_locks_memory(c, &why));
     cv__json_seconds(&json, "crash_takeover_max_s", c->protocol->settle_ns(&c->config));
     cv__json_double(&json, "drift_tolerated_ppm", (double)c->config.drift_ppb / 1e3);
     cv__json_close(&json, '}');
@@ -771,8 +773,15 @@ static void explain_text(const struct cv_cluster *c, bool is_exclusive, int64_t 
         (void)lease_format(c, lease);
         (void)printf("  %-46s %s%s\n", "lease", lease,
                      strchr(lease, ' ') != NULL ? ", as the leader measures" : "");
-        (void)printf("  %-46s %s: %s\n", "shortest lease for a busy machine",
-                     cv__duration_format(floor_ns, text), why.text);
+        (void)printf("  %-46s %s: %s%s\n", "shortest lease for a busy machine",
+                     cv__duration_format(floor_ns, text), why.text,
+                     c->is_realtime && floor_ns == CV_LEASE_FLOOR_NS_USUAL ? " (" CV_REALTIME_GRANT
+                                                                             ")"
+                                                                           : "");
+        const bool locks = cv__cli_peers_locks_memory(c, &why);
+        (void)printf("  %-46s %s: %s%s\n", "leases when memory is short",
+                     locks ? "kept" : "can be lost without a fault", why.text,
+                     c->is_realtime && !locks ? " (" CV_MEMORY_GRANT ")" : "");
     }
     (void)printf("  %-46s %s; usually soon after the lease\n", "crash: another leads after at most",
                  cv__duration_format(c->protocol->settle_ns(&c->config), text));

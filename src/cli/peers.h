@@ -43,6 +43,9 @@ const char *cv__cli_peers_describe(const struct cv_cluster *cluster, char buffer
 /* The shortest lease that is kept on this machine when it is busy; *ret_why says why. */
 int64_t cv__cli_peers_lease_floor_ns(const struct cv_cluster *cluster, struct cv_errtext *ret_why);
 
+/* Does a member lock its memory on this machine? *ret_why says why. */
+bool cv__cli_peers_locks_memory(const struct cv_cluster *cluster, struct cv_errtext *ret_why);
+
 /* `conclave members FILE NAME`: the table of who hears whom. */
 int cv__cli_peers_table(const char *path, const char *election, bool is_json);
 

@@ -58,3 +58,16 @@ int64_t cv__cli_peers_lease_floor_ns(const struct cv_cluster *cluster, struct cv
     }
     return CV_LEASE_FLOOR_NS_USUAL;
 }
+
+bool cv__cli_peers_locks_memory(const struct cv_cluster *cluster, struct cv_errtext *ret_why)
+{
+    if (!cluster->is_realtime) {
+        (void)snprintf(ret_why->text, sizeof ret_why->text, "realtime = no");
+        return false;
+    }
+    if (cv__realtime_may_lock_memory(ret_why) != CV_OK) {
+        return false;
+    }
+    (void)snprintf(ret_why->text, sizeof ret_why->text, "memory may be locked here");
+    return true;
+}

@@ -625,15 +625,25 @@ static void add_handles(struct cv_peering *p)
     (void)uv_timer_start(&p->tick, on_tick, 0, JOINING_MS);
 }
 
-/* It works without it, with longer leases; so a refusal is only said. */
+/* It works without them; so a refusal is only said, by the first election of this member. */
 static void ask_for_realtime(struct cv_peering *p)
 {
     struct cv_errtext why;
-    if (p->cluster.is_realtime && cv__realtime_begin(&why) != CV_OK) {
-        char line[2 * CV_ERRTEXT_BYTES], floor[CV_DURATION_TEXT_BYTES];
+    char line[2 * CV_ERRTEXT_BYTES], floor[CV_DURATION_TEXT_BYTES];
+    if (!p->cluster.is_realtime) {
+        return;
+    }
+    const bool is_first = cv__port_is_alone(p->port);
+    if (cv__realtime_begin(&why) != CV_OK && is_first) {
         (void)snprintf(line, sizeof line,
-                       "%s; on a busy machine leases below about %s can be lost without a fault",
+                       "%s; on a busy machine leases below about %s can be lost without a fault; "
+                       "to permit it: " CV_REALTIME_GRANT,
                        why.text, cv__duration_format(CV_LEASE_FLOOR_NS_USUAL, floor));
+        say(p, line);
+    }
+    if (cv__realtime_lock_memory(&why) != CV_OK && is_first) {
+        (void)snprintf(line, sizeof line, "%s; " CV_MEMORY_COST "; to permit it: " CV_MEMORY_GRANT,
+                       why.text);
         say(p, line);
     }
 }
@@ -670,7 +680,7 @@ static int start(struct cv_peering *p, const char *election, struct cv_errtext *
         return code;
     }
     add_handles(p);
-    start_witness(p); /* before memory is locked */
+    start_witness(p); /* a child, which needs neither */
     ask_for_realtime(p);
     struct cv_slots_record record;
     if (!cv__slots_latest(p->slots, &record)) {

@@ -183,3 +183,9 @@ int cv__port_fd(const struct cv_port *port)
 {
     return port->fd;
 }
+
+bool cv__port_is_alone(const struct cv_port *port)
+{
+    CV_ASSERT(port->first != NULL); /* the caller is a user */
+    return port->first->next == NULL;
+}

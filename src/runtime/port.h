@@ -33,5 +33,7 @@ CV_NODISCARD int cv__port_join(uv_loop_t *loop, struct cv_shared_list *shared,
 void cv__port_leave(struct cv_port *port, struct cv_port_user *user);
 
 int cv__port_fd(const struct cv_port *port);
+/* Has it one user? */
+bool cv__port_is_alone(const struct cv_port *port);
 
 #endif

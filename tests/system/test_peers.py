@@ -9,6 +9,7 @@ import mmap
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import struct
@@ -535,9 +536,70 @@ def lease_floor_depends_on_real_time_scheduling():
     check("not asked for", floor() == 0.1 and "100ms: realtime = no" in ask("explain", via))
     doctor = lambda status=0: {c["check"]: c for c in json.loads(ask("doctor", "--via", via, "--json", status=status))}
     found = doctor()
-    check(f"doctor: {found}", found["cluster"]["finding"] == "ok" and found["scheduling"]["finding"] == "warning")
+    check(f"doctor: {found}", found["cluster"]["finding"] == "ok" and all(
+        found[one]["finding"] == "warning" and "remove 'realtime = no'" in found[one]["advice"]
+        for one in ("scheduling", "memory")))
     (cluster.folder / "key").chmod(0o644)
     check("doctor looks at the key", "every user may read the key file" in doctor(status=1)["cluster"]["what"])
+    cluster.close()
+
+
+def locked_kib(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmLck:\s+(\d+)", status)[1])
+
+
+def each_permission_that_is_missing_is_said_once():
+    """Real-time scheduling and locked memory are asked for apart. A limit that is large enough is enough."""
+    cluster = Cluster(3)
+    via = f"peers:{cluster.file('a')}"
+    rights = ["setpriv", "--bounding-set=-ipc_lock,-sys_nice,-sys_resource"] if os.getuid() == 0 else []
+    limits = lambda kib: ["prlimit", f"--memlock={kib * 1024}:{kib * 1024}", "--rtprio=0:0", *rights]
+    if subprocess.run([*limits(64), "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Skipped("limits and rights cannot be lowered here")
+    scheduling, memory = "real-time scheduling is not permitted; ", "memory is not locked: the limit is 64 KiB, and "
+
+    def told(kib, *words):
+        return subprocess.run([*limits(kib), CONCLAVE, *words], capture_output=True, text=True, timeout=PATIENCE_S,
+                              check=True).stdout
+
+    def member(kib, *words):
+        """What member a says until it waits for the others, and how much it has locked."""
+        path = cluster.folder / "said"
+        with open(path, "w") as output:
+            process = subprocess.Popen([*limits(kib), CONCLAVE, words[0], "e", "--via", via, "--node", "a", *words[1:]],
+                                       stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        running.append(process)
+        until(path.read_text, lambda: "no answer yet from" in path.read_text())
+        locked = locked_kib(process.pid)
+        process.terminate()
+        process.wait()
+        running.remove(process)
+        return path.read_text(), locked
+
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    enough = 32 * 1024 if hard == resource.RLIM_INFINITY else min(32 * 1024, hard // 1024)
+    for words in (["elect"], ["run", "--grace", "50ms", "--", "true"]):
+        said, locked = member(64, *words)
+        check(f"both are missing: {said}", said.count(scheduling) == 1 and said.count(memory) == 1 and locked == 0)
+        check(f"what it costs, and what to do: {said}", all(part in said for part in (
+            "leases below about 100ms can be lost", "LimitRTPRIO=10", "when memory is short, leases can be lost",
+            "LimitMEMLOCK=infinity")))
+        if json.loads(told(enough, "explain", via, "--json"))["locks_memory"]:
+            said, locked = member(enough, *words)
+            check(f"{enough} KiB are enough: {locked}, {said}", locked > 1024 and scheduling in said and
+                  "not locked" not in said)
+    check("explain", not json.loads(told(64, "explain", via, "--json"))["locks_memory"])
+    said = told(64, "explain", via)
+    check(said, "100ms: real-time scheduling is not permitted (LimitRTPRIO=10" in said and memory in said and
+          "(LimitMEMLOCK=infinity" in said)
+    found = {c["check"]: c for c in json.loads(told(64, "doctor", "--via", via, "--json"))}
+    check(f"{found}", all(found[one]["finding"] == "warning" and grant in found[one]["advice"] for one, grant in (
+        ("scheduling", "LimitRTPRIO=10"), ("memory", "LimitMEMLOCK=infinity"))))
+    file = pathlib.Path(cluster.file("a"))
+    file.write_text(file.read_text().replace("[cluster]\n", "[cluster]\nrealtime = no\n"))
+    said, locked = member(enough, "elect")
+    check(f"not asked for: {said}", locked == 0 and "permitted" not in said and "not locked" not in said)
     cluster.close()
 
 
@@ -738,8 +800,14 @@ TESTS = [
     guests_see_the_leader_and_ask_it_to_resign,
     resign_says_whether_the_heir_leads,
     lease_floor_depends_on_real_time_scheduling,
+<<<<<<< HEAD
     history_shows_what_the_members_saw,
     killed_leader_is_reported_as_died,
+=======
+    each_permission_that_is_missing_is_said_once,
+    history_tells_what_the_members_saw,
+    killed_leader_is_said_to_have_died,
+>>>>>>> 9cc0354 (peers: lock memory within the limit, and say what is missing)
     reported_history_decides_who_leads_next,
     requests_of_a_site_decide_who_leads_next,
     run_moves_the_command_to_another_member,
