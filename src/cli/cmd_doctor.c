@@ -72,7 +72,15 @@ static void tell(struct doctor *d, enum finding finding, const char *check, cons
 
 /* ---- The clock ------------------------------------------------------------------------------- */
 
-static void check_clock(struct doctor *d)
+static int64_t usual_drift_ppb(void)
+{
+    struct cv_config config;
+    cv_config_init(&config, cv_protocol_find("lease"), 1, 1);
+    return config.drift_ppb;
+}
+
+/* `allowed_ppb`: how far a clock may drift by the promises here. */
+static void check_clock(struct doctor *d, int64_t allowed_ppb)
 {
     struct timex state = {.modes = 0};
     char what[200];
@@ -80,10 +88,8 @@ static void check_clock(struct doctor *d)
         tell(d, WARNING, "clock", "the kernel does not report how its clock is corrected", NULL);
         return;
     }
-    struct cv_config config;
-    cv_config_init(&config, cv_protocol_find("lease"), 1, 1);
     const double drift_ppm = (double)state.freq / 65536.0;
-    const double allowed_ppm = (double)config.drift_ppb / 1e3;
+    const double allowed_ppm = (double)allowed_ppb / 1e3;
     if (drift_ppm > allowed_ppm || drift_ppm < -allowed_ppm) {
         (void)snprintf(
             what, sizeof what,
@@ -496,8 +502,9 @@ static void check_peers(struct doctor *d, const char *address)
     static struct cv_cluster cluster; /* some kilobytes */
     d->file = strchr(address, ':') + 1;
     char what[CV_ERRTEXT_BYTES + 80];
-    if (cv__cluster_check(d->file, &cluster, tell_mistake, d) > 0 ||
-        cv__cli_peers_check_host(&cluster, tell_missing, d) > 0) {
+    const bool is_right = cv__cluster_check(d->file, &cluster, tell_mistake, d) == 0;
+    check_clock(d, is_right ? cluster.config.drift_ppb : usual_drift_ppb());
+    if (!is_right || cv__cli_peers_check_host(&cluster, tell_missing, d) > 0) {
         return;
     }
     tell(d, FINE, "cluster", cv__cli_peers_describe(&cluster, what), NULL);
@@ -544,13 +551,15 @@ static int examine(struct doctor *d)
     if (d->is_json) {
         cv__json_open(&d->json, NULL, '[');
     }
-    check_clock(d);
     if (peers != NULL) {
         check_peers(d, peers);
-    } else if (kind == NULL) { /* without --via, elections are in a file in that folder */
-        tell(d, WRONG, "folder", error.text, FOLDER_ADVICE ", or an address with --via");
     } else {
-        check_contender(d, kind, address);
+        check_clock(d, usual_drift_ppb());
+        if (kind == NULL) { /* without --via, elections are in a file in that folder */
+            tell(d, WRONG, "folder", error.text, FOLDER_ADVICE ", or an address with --via");
+        } else {
+            check_contender(d, kind, address);
+        }
     }
     if (d->is_json) {
         cv__json_close(&d->json, ']');

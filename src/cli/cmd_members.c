@@ -114,7 +114,8 @@ const struct cv_verb cv__verb_members = {
             "  --check  also check the key files, the state folder and the addresses, as a member\n"
             "           would\n"
             "  --json   print objects\n\n"
-            "Exit status: 0 fine, 1 a member does not answer, 2 there is a mistake.\n",
+            "Exit status: 0 fine, 1 a member does not answer or has another file, 2 there is a "
+            "mistake.\n",
     .run = run,
     .is_told = true,
 };

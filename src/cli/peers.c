@@ -14,6 +14,7 @@
 #include "runtime/peers_trail.h"
 #include "runtime/reach.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@
 
 /* One question to a cluster. */
 struct asking {
+    const char *path; /* of the file */
     struct cv_cluster cluster;
     struct cv_guest *guest;
     struct cv_guest_status status[CV_CLUSTER_MEMBERS_MAX];
@@ -68,6 +70,7 @@ static struct asking *asking_new(const char *path, const char *election)
         asking_free(a);
         return NULL;
     }
+    a->path = path;
     return a;
 }
 
@@ -274,8 +277,35 @@ static void print_text(const struct asking *a, const char *election)
     cv__print(stdout, "; %u of %u members answer\n", a->answered, a->cluster.member_count);
 }
 
+/* Has the member another file than ours? */
+static bool differs(const struct asking *a, cv_id id)
+{
+    struct cv_peers_same said;
+    return cv__guest_differs(a->guest, id, &said);
+}
+
+static uint32_t complain_of_differences(const struct asking *a)
+{
+    const struct cv_peers_same ours = cv__reach_same(&a->cluster);
+    char file[PATH_MAX + sizeof "''"], line[CV_ERRTEXT_BYTES];
+    uint32_t count = 0;
+    (void)snprintf(file, sizeof file, "'%s'", a->path);
+    for (cv_id id = 1; id <= a->cluster.member_count; id++) {
+        struct cv_peers_same said;
+        if (cv__guest_differs(a->guest, id, &said)) {
+            cv__complain("%s", cv__reach_difference(name_of(a, id), &said, file, &ours, line));
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Members with another number of members give answers that cannot be read. */
 static int fail_silent(const struct asking *a)
 {
+    if (complain_of_differences(a) > 0) {
+        return EXIT_CANNOT;
+    }
     return cv__cannot("none of the %u members of '%s' answers: they do not run, cannot be reached, "
                       "or use another key or election",
                       a->cluster.member_count, a->cluster.name);
@@ -446,9 +476,18 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
     const struct timespec look = {.tv_nsec = LOOK_NS};
     cv_id shown_leader = CV_ID_NONE;
     uint64_t shown_token = 0, shown_count = 0;
+    int64_t answered_ns = cv__clock_now_ns();
+    bool is_silence_told = false;
     int status = EXIT_FINE;
     do {
         ask(a, 2 * LOOK_NS);
+        if (a->answered > 0) {
+            answered_ns = cv__clock_now_ns();
+            is_silence_told = false;
+        } else if (!is_silence_told && cv__clock_now_ns() > answered_ns + WAIT_NS) {
+            (void)fail_silent(a); /* and goes on: they may come back */
+            is_silence_told = true;
+        }
         /* While nobody leads, the token of the next leadership may rise. */
         const bool is_change = shown_count == 0 || a->leader != shown_leader ||
                                (a->leader != CV_ID_NONE && token_of(a) != shown_token);
@@ -479,7 +518,6 @@ struct hearing {
     int64_t delay_ns, round_ns;
     int64_t drift_ppb; /* INT64_MIN: not known */
     uint64_t received, lost;
-    bool differs;
 };
 
 static struct hearing hearing_of(const struct asking *a, cv_id id)
@@ -494,7 +532,6 @@ static struct hearing hearing_of(const struct asking *a, cv_id id)
         h.hears += ours->is_heard && ours->ago_ns < 5 * NS_PER_S;
         h.is_heard_by +=
             a->status[i].has_answered && theirs->is_heard && theirs->ago_ns < 5 * NS_PER_S;
-        h.differs = h.differs || ours->differs;
         if (ours->is_heard && ours->delay_ns != INT64_MAX) {
             h.delay_ns = cv__max64(h.delay_ns, ours->delay_ns);
             h.round_ns = cv__max64(h.round_ns, ours->round_ns);
@@ -515,13 +552,15 @@ static double loss_percent(const struct hearing *h)
     return sent > 0 ? 100.0 * (double)h->lost / (double)sent : 0;
 }
 
-static const char *state_of(const struct cv_guest_status *s, const struct hearing *h)
+static const char *state_of(const struct asking *a, cv_id id)
 {
-    return !s->has_answered ? "no answer"
-           : h->differs     ? "differs"
-           : !s->has_joined ? "joining"
-           : s->is_leading  ? "leads"
-                            : "follows";
+    const struct cv_guest_status *s = &a->status[id - 1];
+    return differs(a, id)            ? "differs"
+           : !s->has_answered        ? "no answer"
+           : !s->has_joined          ? "joining"
+           : s->is_leading           ? "leads"
+           : s->leader != CV_ID_NONE ? "follows"
+                                     : "no leader";
 }
 
 /* 0: not known, because nobody was heard. */
@@ -553,11 +592,11 @@ static void print_table(const struct asking *a)
         const struct cv_guest_status *s = &a->status[id - 1];
         const struct hearing h = hearing_of(a, id);
         if (!s->has_answered) {
-            cv__print(stdout, "%-16s no answer\n", name_of(a, id));
+            cv__print(stdout, "%-16s %s\n", name_of(a, id), state_of(a, id));
             continue;
         }
         cv__print(stdout, "%-16s %-10s %-16s %8llu %4u/%u %6u/%-2u", name_of(a, id),
-                  state_of(s, &h), s->leader != CV_ID_NONE ? name_of(a, s->leader) : "-",
+                  state_of(a, id), s->leader != CV_ID_NONE ? name_of(a, s->leader) : "-",
                   (unsigned long long)s->token, h.hears, a->cluster.member_count - 1, h.is_heard_by,
                   a->cluster.member_count - 1);
         print_ms(h.delay_ns, /* width= */ 7);
@@ -566,12 +605,22 @@ static void print_table(const struct asking *a)
         print_drift(&h);
         cv__print(stdout, "  %08llx  %s\n", (unsigned long long)(s->life & UINT32_MAX), s->version);
     }
+}
+
+/* What the table does not say. */
+static void complain_of_members(const struct asking *a)
+{
     for (cv_id id = 1; id <= a->cluster.member_count; id++) {
         const struct cv_guest_status *s = &a->status[id - 1];
         if (s->has_answered && strcmp(s->version, cv_version()) != 0) {
             cv__complain("member '%s' runs %s; this is %s", name_of(a, id), s->version,
                          cv_version());
         }
+    }
+    if (a->answered == 0) {
+        (void)fail_silent(a);
+    } else {
+        (void)complain_of_differences(a);
     }
 }
 
@@ -589,7 +638,7 @@ static void print_table_json(const struct asking *a, const char *election)
         (void)snprintf(life, sizeof life, "%016llx", (unsigned long long)s->life);
         cv__json_open(&json, NULL, '{');
         cv__json_text(&json, "name", name_of(a, id));
-        cv__json_text(&json, "state", state_of(s, &h));
+        cv__json_text(&json, "state", state_of(a, id));
         if (s->leader != CV_ID_NONE) {
             cv__json_text(&json, "leader", name_of(a, s->leader));
         } else {
@@ -627,8 +676,12 @@ int cv__cli_peers_table(const char *path, const char *election, bool is_json)
         print_table_json(a, election);
     } else {
         print_table(a);
+        complain_of_members(a);
     }
-    const int status = a->answered == a->cluster.member_count ? EXIT_FINE : EXIT_NO;
+    int status = a->answered == a->cluster.member_count ? EXIT_FINE : EXIT_NO;
+    for (cv_id id = 1; id <= a->cluster.member_count; id++) {
+        status = differs(a, id) ? EXIT_NO : status;
+    }
     asking_free(a);
     return status;
 }

@@ -332,7 +332,7 @@ static void begin_member(struct reading *r)
         mistake(r, r->line, "more than %u members", CV_CLUSTER_MEMBERS_MAX);
     } else if (set_name(r, "member", given, name)) {
         if (cv__cluster_find(c, name) != NULL) {
-            mistake(r, r->line, "a second member '%s'", name);
+            mistake(r, r->line, "there is a member '%s' already", name);
         }
         struct cv_cluster_member *member = &c->member[c->member_count++];
         memcpy(member->name, name, sizeof name);
@@ -359,8 +359,12 @@ static void begin_section(struct reading *r, const char *line, size_t length)
     r->section_line = r->line;
     r->section_is_used = false;
     r->section[0] = '\0';
-    if (close == NULL || (size_t)(close - line) - 1 > INI_WORD_MAX) {
-        mistake(r, r->line, "[SECTION] of at most %u letters is wanted", INI_WORD_MAX);
+    if (close == NULL) {
+        mistake(r, r->line, "the ']' at the end of [SECTION] is missing");
+        return;
+    }
+    if ((size_t)(close - line) - 1 > INI_WORD_MAX) {
+        mistake(r, r->line, "a section's name has at most %u letters", INI_WORD_MAX);
         return;
     }
     (void)snprintf(r->section, sizeof r->section, "%.*s", (int)(close - line - 1), line + 1);
@@ -379,9 +383,9 @@ static int on_key(void *user, const char *unused, const char *name, const char *
     (void)unused; /* cut where it is long; begin_section() has read it */
     r->section_is_used = true;
     if (strlen(name) >= INI_WORD_MAX) {
-        mistake(r, r->line, "a name of at most %u letters is wanted", INI_WORD_MAX - 1);
+        mistake(r, r->line, "the name of a key has at most %u letters", INI_WORD_MAX - 1);
     } else if (r->section_line == 0) {
-        mistake(r, r->line, "'%s' stands before the first section", name);
+        mistake(r, r->line, "'%s' comes before the first section", name);
     } else if (is_member_section(r->section)) {
         on_member_key(r, name, value);
     } else if (strcmp(r->section, "cluster") == 0) {

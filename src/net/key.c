@@ -42,7 +42,8 @@ int cv__key_write(const struct cv_key *key, const char *path, struct cv_errtext 
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         sodium_memzero(line, sizeof line);
-        return cv__fail(reterr, CV_E_IO, "cannot make '%s': %s", path, strerror(errno));
+        return cv__fail(reterr, CV_E_IO, "cannot make the key file '%s': %s", path,
+                        strerror(errno));
     }
     const size_t length = CV_KEY_LINE_BYTES - 1;
     const ssize_t wrote = write(fd, line, length);
@@ -61,7 +62,7 @@ int cv__key_write(const struct cv_key *key, const char *path, struct cv_errtext 
         return CV_OK;
     }
     (void)unlink(path); /* half a key is useless; if it cannot be removed, reading it will fail */
-    return cv__fail(reterr, CV_E_IO, "cannot write '%s': %s", path, strerror(why));
+    return cv__fail(reterr, CV_E_IO, "cannot write the key file '%s': %s", path, strerror(why));
 }
 
 static bool parse(const char *line, size_t length, struct cv_key *ret_key)
@@ -86,11 +87,11 @@ int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *re
         if (fd >= 0) {
             (void)close(fd); /* only read */
         }
-        return cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(why));
+        return cv__fail(reterr, CV_E_IO, "cannot read the key file '%s': %s", path, strerror(why));
     }
     if (!S_ISREG(status.st_mode)) {
         (void)close(fd); /* only read */
-        return cv__fail(reterr, CV_E_INVALID, "'%s' is not a regular file", path);
+        return cv__fail(reterr, CV_E_INVALID, "the key file '%s' is not a regular file", path);
     }
     char line[CV_KEY_LINE_BYTES];
     const ssize_t got = read(fd, line, sizeof line);
@@ -98,7 +99,8 @@ int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *re
     (void)close(fd); /* only read */
     int result = CV_OK;
     if (got < 0) {
-        result = cv__fail(reterr, CV_E_IO, "cannot read '%s': %s", path, strerror(why));
+        result =
+            cv__fail(reterr, CV_E_IO, "cannot read the key file '%s': %s", path, strerror(why));
     } else if ((status.st_mode & S_IRWXO) != 0) {
         result = cv__fail(reterr, CV_E_INVALID,
                           "every user may read the key file '%s'; run chmod o= '%s'", path, path);

@@ -378,8 +378,13 @@ static enum cv_peers_fate with_guest(struct cv_peers *p, const struct head *h,
                                      const struct cv_peers_item *item, const uint8_t *bytes,
                                      size_t byte_count)
 {
-    if (h->to == CV_ID_NONE && h->to_life != p->life) {
-        return CV_PEERS_GREETING; /* the answer to another question */
+    if (h->to == CV_ID_NONE) {
+        if (h->to_life != p->life) {
+            return CV_PEERS_GREETING; /* the answer to another question */
+        }
+        struct peer *peer = peer_of(p, h->from);
+        peer->view.said = h->same;
+        peer->view.differs = !is_same(&h->same, &p->setting.same);
     }
     return take_items(p, *item, bytes, byte_count) ? CV_PEERS_ACCEPTED : CV_PEERS_MALFORMED;
 }

@@ -165,6 +165,13 @@ void cv__guest_close(struct cv_guest *g)
     free(g);
 }
 
+bool cv__guest_differs(const struct cv_guest *g, cv_id member, struct cv_peers_same *ret_said)
+{
+    const struct cv_peers_view view = cv__peers_view(g->peers, member);
+    *ret_said = view.said;
+    return view.differs;
+}
+
 /* Sends the item again to the members that it is for and that have not answered. */
 static void ask_the_silent(struct cv_guest *g, const struct cv_peers_item *item)
 {

@@ -7,6 +7,7 @@
 #define CV_RUNTIME_GUEST_H
 
 #include "net/cluster.h"
+#include "net/peers.h"
 
 /* Kinds of items between members, and between members and guests. */
 enum {
@@ -61,6 +62,10 @@ struct cv_guest;
 CV_NODISCARD int cv__guest_open(const struct cv_cluster *cluster, const char *election,
                                 struct cv_guest **ret_guest, struct cv_errtext *reterr);
 void cv__guest_close(struct cv_guest *guest); /* NULL is fine */
+
+/* What a member has told of its file in its latest answer. False: nothing, or it is the same as the
+ * guest's. Its answer may then be one that the guest cannot read. */
+bool cv__guest_differs(const struct cv_guest *guest, cv_id member, struct cv_peers_same *ret_said);
 
 /* Asks all, and waits until all have answered, or for wait_ns. Returns how many did; status[i] is
  * of member i + 1. */

@@ -44,6 +44,8 @@ struct cv_peering {
     struct cv_farewell farewell;
     bool is_taking_part;    /* the core was started */
     bool is_joining;        /* it has no state: see joining.h */
+    bool others_have_state; /* one of them has said so */
+    int64_t bound_ns;       /* so long after its start no promise of an earlier life binds it */
     int64_t bound_until_ns; /* by a promise of an earlier generation; 0: none */
     struct cv_joining joining;
     struct cv_joining_answer answer[CV_CLUSTER_MEMBERS_MAX];
@@ -94,31 +96,15 @@ static int64_t promise_ns(const struct cv_cluster *c)
 static void say_differs(struct cv_peering *p, cv_id id)
 {
     const struct cv_peers_view view = cv__peers_view(p->peers, id);
-    const char *name = p->cluster.member[id - 1].name;
-    char line[CV_ERRTEXT_BYTES];
+    char what[CV_ERRTEXT_BYTES], line[CV_ERRTEXT_BYTES + 40];
     if (memcmp(&p->told_same[id - 1], &view.said, sizeof view.said) == 0) {
         return;
     }
     const struct cv_peers_same ours = cv__reach_same(&p->cluster);
     p->told_same[id - 1] = view.said;
-    if (view.said.generation != ours.generation) {
-        (void)snprintf(line, sizeof line,
-                       "member '%s' is of generation %u and this one of %u: they do not hear each "
-                       "other",
-                       name, view.said.generation, ours.generation);
-    } else {
-        /* Another protocol has other options, of course. */
-        const char *what = view.said.protocol != ours.protocol ? "another protocol"
-                           : view.said.options != ours.options ? "other options"
-                                                               : "";
-        const bool has_other_members = view.said.members != ours.members;
-        (void)snprintf(
-            line, sizeof line,
-            "member '%s' has %s%s%s than this one, in the same generation %u: they do not "
-            "hear each other",
-            name, what, what[0] != '\0' && has_other_members ? " and " : "",
-            has_other_members ? "other members" : "", ours.generation);
-    }
+    (void)snprintf(
+        line, sizeof line, "%s: they do not hear each other",
+        cv__reach_difference(p->cluster.member[id - 1].name, &view.said, "this one", &ours, what));
     say(p, line);
 }
 
@@ -222,15 +208,36 @@ static void name_silent(const struct cv_peering *p, char *text, size_t text_byte
     }
 }
 
+/* Rounded up. */
+static long long bound_s(const struct cv_peering *p)
+{
+    return (long long)((p->bound_ns + NS_PER_S - 1) / NS_PER_S);
+}
+
 static void tell_waiting(struct cv_peering *p)
 {
     char names[256], line[CV_ERRTEXT_BYTES];
     name_silent(p, names, sizeof names);
-    (void)snprintf(
-        line, sizeof line,
-        "this member has no state: it joins when all others have answered that they have "
-        "none, or %u of those that have one%s%s",
-        (p->cluster.member_count + 1) / 2, names[0] != '\0' ? "; no answer yet from " : "", names);
+    const char *silent = names[0] != '\0' ? "; no answer yet from " : "";
+    const uint32_t needed = (p->cluster.member_count + 1) / 2;
+    if (p->others_have_state && p->joining.is_past_promises) {
+        (void)snprintf(line, sizeof line,
+                       "this member has no state: it joins when %u members with a state have "
+                       "answered%s%s; if fewer have one, stop all members and raise 'generation'",
+                       needed, silent, names);
+    } else if (p->others_have_state) {
+        (void)snprintf(
+            line, sizeof line,
+            "this member has no state, but others have: it joins %lld s after its start, "
+            "when all that it may have promised has expired, if %u members with a state "
+            "answer%s%s",
+            bound_s(p), needed, silent, names);
+    } else {
+        (void)snprintf(line, sizeof line,
+                       "this member has no state: it joins when all others have answered that "
+                       "they have none%s%s",
+                       silent, names);
+    }
     tell_trouble(p, line);
 }
 
@@ -299,6 +306,7 @@ static void answer_memory(struct cv_peering *p, const struct cv_peers_item *item
 static void on_memory(struct cv_peering *p, const struct cv_peers_item *item)
 {
     if (p->is_joining && !p->is_taking_part && item->bytes[8] <= CV_JOINING_READY) {
+        p->others_have_state = p->others_have_state || item->bytes[8] == CV_JOINING_STATE;
         cv__joining_hear(&p->joining, item->from, cv__bytes_get(item->bytes, 8),
                          (enum cv_joining_memory)item->bytes[8], cv__bytes_get(item->bytes + 9, 8));
         look_whether_to_join(p);
@@ -323,8 +331,12 @@ static void wait_for_old_promises(struct cv_peering *p)
     struct cv_slots_record record;
     struct cv_errtext why;
     if (cv__clock_now_ns() < p->bound_until_ns) {
-        tell_trouble(p, "this member has just changed to a new generation: it waits until its "
-                        "promises in the old one have expired");
+        char line[CV_ERRTEXT_BYTES];
+        (void)snprintf(line, sizeof line,
+                       "this member has just changed to a new generation: it waits for %lld s, "
+                       "until its promises in the old one have expired",
+                       bound_s(p));
+        tell_trouble(p, line);
     } else if (cv__slots_latest(p->slots, &record) && raise_record(p, &record, &why) != CV_OK) {
         tell_trouble(p, why.text); /* and tries again */
     } else {
@@ -334,10 +346,10 @@ static void wait_for_old_promises(struct cv_peering *p)
 
 static void go_on_joining(struct cv_peering *p)
 {
-    (void)cv__joining_at(&p->joining, cv__clock_now_ns(), cv__clock_random());
+    const bool is_new = cv__joining_at(&p->joining, cv__clock_now_ns(), cv__clock_random());
     ask_all(p);
     look_whether_to_join(p);
-    if (!p->is_taking_part) {
+    if (!p->is_taking_part && !is_new) { /* a new question: nobody can have answered it yet */
         tell_waiting(p);
     }
 }
@@ -590,7 +602,8 @@ static int open_state(struct cv_peering *p, const char *election, struct cv_errt
     struct cv_slots_record record;
     code = cv__slots_open(path, &owner, &p->slots, reterr);
     if (code == CV_OK && cv__slots_latest(p->slots, &record) && record.generation < c->generation) {
-        p->bound_until_ns = cv__clock_now_ns() + record.lease_ns + record.lease_ns / WAIT_SHARE;
+        p->bound_ns = record.lease_ns + record.lease_ns / WAIT_SHARE;
+        p->bound_until_ns = cv__clock_now_ns() + p->bound_ns;
     }
     return code;
 }
@@ -685,9 +698,9 @@ static int start(struct cv_peering *p, const char *election, struct cv_errtext *
     struct cv_slots_record record;
     if (!cv__slots_latest(p->slots, &record)) {
         const int64_t wait_ns = promise_ns(&p->cluster);
+        p->bound_ns = wait_ns + wait_ns / WAIT_SHARE;
         cv__joining_begin(&p->joining, p->self, p->cluster.member_count, base_of(&p->cluster),
-                          cv__clock_now_ns() + wait_ns + wait_ns / WAIT_SHARE, cv__clock_random(),
-                          p->answer);
+                          cv__clock_now_ns() + p->bound_ns, cv__clock_random(), p->answer);
         p->is_joining = true;
     } else if (p->bound_until_ns == 0) {
         take_part(p);

@@ -163,28 +163,31 @@ static void on_resign_requested(void *self, uint64_t token, cv_id heir)
     }
 }
 
+/* Returns the count. */
+static uint64_t add_count(char line[CV_ERRTEXT_BYTES], const char *reason, uint64_t count)
+{
+    const size_t length = strlen(line);
+    if (count > 0) {
+        (void)snprintf(line + length, CV_ERRTEXT_BYTES - length, "%s %s %" PRIu64,
+                       line[length - 1] == ':' ? "" : ",", reason, count);
+    }
+    return count;
+}
+
 /* One line at the end: what was dropped; nothing if all is well. */
 static void log_counts(const struct cv_backend *b)
 {
-    char line[CV_ERRTEXT_BYTES] = "dropped";
-    size_t length = strlen(line);
+    char line[CV_ERRTEXT_BYTES] = "dropped datagrams, by reason:";
     uint64_t dropped = 0;
     const struct cv_peers *peers = cv__peering_peers(b->peering);
     for (enum cv_peers_fate fate = CV_PEERS_OVERSIZED; fate < CV_PEERS_FATE_COUNT; fate++) {
-        const uint64_t count = cv__peers_count(peers, fate);
-        if (fate != CV_PEERS_FRAME && count > 0) {
-            length += (size_t)snprintf(line + length, sizeof line - length, " %" PRIu64 " %s",
-                                       count, cv__peers_fate_name(fate));
-            dropped += count;
+        if (fate != CV_PEERS_FRAME) {
+            dropped += add_count(line, cv__peers_fate_name(fate), cv__peers_count(peers, fate));
         }
     }
     for (enum cv_frame_fate fate = CV_FRAME_FOREIGN; fate < CV_FRAME_FATE_COUNT; fate++) {
-        const uint64_t count = cv__frames_count(cv__peers_frames(peers), fate);
-        if (count > 0) {
-            length += (size_t)snprintf(line + length, sizeof line - length, " %" PRIu64 " %s",
-                                       count, cv__frame_fate_name(fate));
-            dropped += count;
-        }
+        dropped += add_count(line, cv__frame_fate_name(fate),
+                             cv__frames_count(cv__peers_frames(peers), fate));
     }
     if (dropped > 0) {
         b->setting.log(b->setting.user, line);

@@ -42,6 +42,27 @@ struct cv_peers_same cv__reach_same(const struct cv_cluster *c)
     return same;
 }
 
+const char *cv__reach_difference(const char *member, const struct cv_peers_same *theirs,
+                                 const char *our_name, const struct cv_peers_same *ours,
+                                 char line[CV_ERRTEXT_BYTES])
+{
+    if (theirs->generation != ours->generation) {
+        (void)snprintf(line, CV_ERRTEXT_BYTES, "member '%s' is of generation %u and %s of %u",
+                       member, theirs->generation, our_name, ours->generation);
+        return line;
+    }
+    /* Another protocol has other options, of course. */
+    const char *what = theirs->protocol != ours->protocol ? "another protocol"
+                       : theirs->options != ours->options ? "other options"
+                                                          : "";
+    const bool has_other_members = theirs->members != ours->members;
+    (void)snprintf(line, CV_ERRTEXT_BYTES,
+                   "member '%s' has %s%s%s than %s, in the same generation %u", member, what,
+                   what[0] != '\0' && has_other_members ? " and " : "",
+                   has_other_members ? "other members" : "", our_name, ours->generation);
+    return line;
+}
+
 static int resolve(const struct cv_cluster *c, cv_id id, int family,
                    struct cv_udp_address *ret_address, struct cv_errtext *reterr)
 {

@@ -20,6 +20,12 @@ CV_NODISCARD int cv__reach_addresses(const struct cv_cluster *cluster, cv_id sel
 /* What must be the same in the files of all members. */
 struct cv_peers_same cv__reach_same(const struct cv_cluster *cluster);
 
+/* How the file of a member differs from ours, which `our_name` names: "member 'b' has other options
+ * than this one, in the same generation 1". */
+const char *cv__reach_difference(const char *member, const struct cv_peers_same *theirs,
+                                 const char *our_name, const struct cv_peers_same *ours,
+                                 char ret_line[CV_ERRTEXT_BYTES]);
+
 /* The frames of an election of this cluster; reads its keys. The caller sets self, addresses and
  * functions of the setting; the rest is filled in. */
 CV_NODISCARD int cv__reach_frames(const struct cv_cluster *cluster, const char *election,

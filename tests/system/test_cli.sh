@@ -153,10 +153,10 @@ run 0 keygen
 says '^conclave-key-1 [0-9a-f]\{64\}$'
 run 0 keygen k1
 check 'a key file is for its owner only' [ "$(stat -c %a k1)" = 600 ]
-refuses "cannot make 'k1': File exists" keygen k1
+refuses "cannot make the key file 'k1': File exists" keygen k1
 run 0 keygen --rotate k1
-refuses "cannot make 'k1.next': File exists" keygen --rotate k1
-refuses "cannot read 'no-key'" keygen --rotate no-key
+refuses "cannot make the key file 'k1.next': File exists" keygen --rotate k1
+refuses "cannot read the key file 'no-key'" keygen --rotate no-key
 refuses 'keygen takes at most one file' keygen a b
 refuses 'keygen takes at most one file' keygen --rotate a b
 refuses "options are written in full: '--rotate'" keygen --rotat k1
@@ -218,7 +218,7 @@ refuses 'is not multicast:GROUP:PORT' elect e --via "multicast:239.1.1.1?$loop&i
 refuses 'needs a list of members' elect e --via "$group?$loop&insecure&protocol=bully"
 refuses "unknown address option 'Q'; known: interface, ttl," elect e --via "$group?$loop&insecure&sequencer=file:n&Q=1"
 refuses 'eps/2 > eta' elect e --via "$group?$loop&insecure&sequencer=file:n&eta=1s&eps=1s"
-refuses "cannot read 'no-key'" elect e --via "$group?$loop&key=no-key&sequencer=file:n"
+refuses "cannot read the key file 'no-key'" elect e --via "$group?$loop&key=no-key&sequencer=file:n"
 refuses "option 'R' is given twice" elect e --via "$group?R=1&R=2"
 refuses 'elect takes the name of one election' elect --via "$group"
 run 0 elect e --via "$group?$loop&ttl=0&insecure&sequencer=file:n&eta=5ms&eps=20ms&R=1" --changes 1 --json

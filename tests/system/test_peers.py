@@ -148,6 +148,8 @@ def member_without_its_state_joins_anew_above_all_tokens():
         cluster.wipe(wiped)
         _, token = cluster.agree(cluster.others(wiped), 0)
         cluster.start(wiped)
+        until("it says how long it waits", lambda who=wiped: re.search(
+            r"has no state, but others have: it joins \d+ s after its start", cluster.said(who)))
         _, token = cluster.agree(above=token - 1)
     # A majority without state: the third member is not enough.
     first, second = "a", "b"
@@ -156,7 +158,10 @@ def member_without_its_state_joins_anew_above_all_tokens():
     cluster.wipe(first)
     cluster.wipe(second)
     cluster.start(first, second)
-    until("both wait", lambda: all("no state" in cluster.sees(n)[2] for n in (first, second)))
+    until("both wait, and say what helps", lambda: all(
+        re.search("has no state: it joins when 2 members with a state have answered.*raise 'generation'", cluster.sees(n)[2])
+        for n in (first, second)))
+    until("c has no leader", lambda: re.search("(?m)^c +no leader +- ", ask("members", str(cluster.file("a")), "e")))
     until("c has no leader", lambda: cluster.sees("c")[1] == "-")
     check("they have not joined", not cluster.has_state(first) and not cluster.has_state(second))
     # A new generation ends that; its tokens are larger.
@@ -279,6 +284,10 @@ def a_member_that_could_cause_two_leaders_does_not_start():
         until(f"they refuse each other: {what}", lambda what=what: all(
             f"member '{whom}' has {what} than this one, in the same generation 1" in cluster.said(by)
             for whom, by in ((down, leader), (leader, down))))
+        said = ask("members", str(cluster.file(leader)), "e", status=1)
+        check(f"the table says whose file differs: {said}", re.search(f"(?m)^{down} +differs", said) and
+              re.search(f"(?m)^{leader} +leads", said) and
+              f"member '{down}' has {what} than '{cluster.file(leader)}', in the same generation 1" in said)
         check("it leads nobody", not cluster.has_state(down))
         cluster.end(down)
     (cluster.folder / "key2").write_text(subprocess.run([CONCLAVE, "keygen"], check=True, text=True,
@@ -408,8 +417,8 @@ def flood_does_not_change_the_leader():
     for target in (follower, leader):
         cluster.end(target, signal.SIGTERM)
         said = cluster.said(target)
-        line = next(line for line in said.splitlines() if ": dropped " in line).split(": dropped ")[1].split()
-        counted = dict(zip(line[1::2], map(int, line[::2])))
+        line = re.search(r": dropped datagrams, by reason: (.*)", said)[1]
+        counted = {reason: int(count) for reason, count in map(str.split, line.split(", "))}
         print(f"# {target} dropped {counted}")
         # Datagrams that find the socket's queue full are dropped by the kernel, and not counted here.
         for kind, reason in (("version", "version"), ("key", "damaged"), ("cluster", "foreign"), ("replayed", "replayed"),
@@ -453,9 +462,22 @@ def new_version_is_installed_member_by_member():
 def guests_see_the_leader_and_ask_it_to_resign():
     cluster = Cluster(3)
     via = f"peers:{cluster.file('a')}"
-    check("nobody runs", "none of the 3 members of 'test' answers" in ask("status", "e", "--via", via, status=2))
+    silence = "none of the 3 members of 'test' answers: they do not run"
+    check("nobody runs", silence in ask("status", "e", "--via", via, status=2))
+    check("nobody runs", silence in ask("members", str(cluster.file("a")), "e", status=1))
+    path = cluster.folder / "watched"
+    with open(path, "w") as output:
+        watcher = subprocess.Popen([CONCLAVE, "watch", "e", "--via", via], stdout=output, stderr=output,
+                                   stdin=subprocess.DEVNULL)
+    running.append(watcher)
+    until("the watcher says so, too", lambda: silence in path.read_text())
     cluster.start()
     leader, token = cluster.agree()
+    until("the watcher goes on", lambda: f"e: {leader} leads, token {token}" in path.read_text())
+    check(path.read_text(), path.read_text().count(silence) == 1)
+    watcher.terminate()
+    watcher.wait()
+    running.remove(watcher)
     said = ask("status", "e", "--via", via)
     check(said, f"e: {leader} leads, token {token}, " in said and "ms left of a lease of 300ms; 3 of 3" in said)
     seen = json.loads(ask("status", "e", "--via", via, "--json"))
@@ -539,6 +561,8 @@ def lease_floor_depends_on_real_time_scheduling():
     check(f"doctor: {found}", found["cluster"]["finding"] == "ok" and all(
         found[one]["finding"] == "warning" and "remove 'realtime = no'" in found[one]["advice"]
         for one in ("scheduling", "memory")))
+    file.write_text(file.read_text().replace("[cluster]\n", "[cluster]\ndrift = 77\n"))
+    check("doctor knows what the file says of clocks", "of the 77 that leases allow for" in doctor()["clock"]["what"])
     (cluster.folder / "key").chmod(0o644)
     check("doctor looks at the key", "every user may read the key file" in doctor(status=1)["cluster"]["what"])
     cluster.close()
@@ -805,7 +829,6 @@ TESTS = [
     killed_leader_is_reported_as_died,
 =======
     each_permission_that_is_missing_is_said_once,
-    history_tells_what_the_members_saw,
     killed_leader_is_said_to_have_died,
 >>>>>>> 9cc0354 (peers: lock memory within the limit, and say what is missing)
     reported_history_decides_who_leads_next,

@@ -128,7 +128,8 @@ static void each_mistake_is_reported_on_a_line_of_its_own(void **unused)
     refuse(HEAD MEMBERS "[member d]\nid = 3\naddress = c.example:7100\n",
            "15: members 'c' and 'd' both have id 3\n"
            "15: members 'c' and 'd' both have the address c.example:7100\n");
-    refuse(HEAD MEMBERS "[member c]\nid = 4\naddress = 1.1.1.1:1\n", "15: a second member 'c'\n");
+    refuse(HEAD MEMBERS "[member c]\nid = 4\naddress = 1.1.1.1:1\n",
+           "15: there is a member 'c' already\n");
     refuse(HEAD MEMBERS "[member d]\nid = 5\naddress = d:1\n",
            "15: member 'd' has id 5, but there are 4 members: ids are 1 to 4\n");
     refuse(HEAD MEMBERS "[member d]\nsite = x\n",
@@ -199,10 +200,11 @@ static void lines_that_the_parser_would_misread_are_refused(void **unused)
     (void)snprintf(text, sizeof text, HEAD "[options]\noracle = %0300d\n" MEMBERS, 1);
     refuse(text, "7: the line is longer than 197 bytes\n");
     (void)snprintf(text, sizeof text, "[%060d]\nx = 1\n" HEAD MEMBERS, 1);
-    refuse(text, "1: [SECTION] of at most 49 letters is wanted\n");
+    refuse(text, "1: a section's name has at most 49 letters\n");
     (void)snprintf(text, sizeof text, HEAD "%060d = 1\n" MEMBERS, 1);
-    refuse(text, "6: a name of at most 48 letters is wanted\n");
-    refuse("x = 1\n" HEAD MEMBERS, "1: 'x' stands before the first section\n");
+    refuse(text, "6: the name of a key has at most 48 letters\n");
+    refuse("x = 1\n" HEAD MEMBERS, "1: 'x' comes before the first section\n");
+    refuse(HEAD "[options\n" MEMBERS, "6: the ']' at the end of [SECTION] is missing\n");
     refuse(HEAD "here\n" MEMBERS, "6: NAME = VALUE or [SECTION] is wanted\n");
     refuse(HEAD "[cluste]\nx = 1\n" MEMBERS,
            "6: unknown section 'cluste'; did you mean 'cluster'?\n");
