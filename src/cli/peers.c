@@ -120,7 +120,7 @@ static bool is_waiting(const struct asking *a, cv_id id)
     return s->has_answered && s->has_joined && id != a->leader;
 }
 
-/* The members that wait for their turn: "b, c"; "nobody". */
+/* The members that would lead next: "b, c"; or "nobody". */
 static const char *waiting_of(const struct asking *a, char *buffer, size_t buffer_bytes)
 {
     size_t length = (size_t)snprintf(buffer, buffer_bytes, "nobody");
@@ -169,7 +169,7 @@ static void read_trail(struct asking *a, const char *election)
         cv__peers_trail_read(&a->cluster, NULL, election, on_past, ignore, a, &unused) == CV_OK;
 }
 
-/* Members write a change down a moment after it. */
+/* Members write a change to the trail a moment after it happened. */
 static void await_trail(struct asking *a, const char *election, uint64_t ended_token)
 {
     const int64_t until_ns = cv__clock_now_ns() + TRAIL_NS_MAX;
@@ -364,7 +364,7 @@ static int await_change(struct asking *a, const char *election, const struct cv_
     return EXIT_NO;
 }
 
-/* EXIT_FINE: it leads, or waits for its turn, before that instant. */
+/* EXIT_FINE: before that instant it leads, or waits to lead. */
 static int await_heir(struct asking *a, const char *election, const struct cv_cluster_member *to,
                       int64_t until_ns)
 {
@@ -512,7 +512,7 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* How the others hear one member, and it them: the worst of them. */
+/* How one member hears the others, and they it; of times and drifts the worst. */
 struct hearing {
     uint32_t hears, is_heard_by;
     int64_t delay_ns, round_ns;
@@ -721,7 +721,7 @@ static uint32_t count_of_site(const struct asking *a, const char *site, bool mus
     return count;
 }
 
-/* What does not divide evenly goes to the first ones: the sum is the site's. */
+/* The remainder goes to the first members, so that the sum is the rate of the site. */
 static int report_rate(struct asking *a, const char *site, int64_t rate)
 {
     int64_t left_count = count_of_site(a, site, /* must_answer= */ true);

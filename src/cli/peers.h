@@ -10,7 +10,7 @@ bool cv__cli_peers_is(const char *address);
 
 /* `conclave status`, `resign` and `watch` for such an address; they return the exit status. */
 int cv__cli_peers_status(const char *address, const char *election, bool is_json);
-/* wait_ns < 0: not said. */
+/* wait_ns < 0: not given. */
 int cv__cli_peers_resign(const char *address, const char *election, const char *heir,
                          int64_t wait_ns);
 /* Until interrupted, or until change_max changes were printed (0: no limit). */

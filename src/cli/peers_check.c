@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* A key that this user may not read, or that others may, would be found out at the start only. */
+/* Otherwise a key that this user may not read, or that others may, would be noticed only when the
+ * member starts. */
 static uint32_t check_key(const char *path, cv_cluster_say *say, void *user)
 {
     struct cv_key key;

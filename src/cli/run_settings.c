@@ -230,8 +230,8 @@ static bool complete_lease(struct cv_run_settings *s)
         contract.lease_ns = 0;
     }
     if (contract.lease_ns != 0 && s->options.lease_ns != 0) {
-        cv__complain("--lease cannot be used with '%s', which sets the lease itself: %g s", s->via,
-                     (double)contract.lease_ns / 1e9);
+        cv__complain("--lease cannot be used with '%s': set the lease in [options] of that file",
+                     s->via);
         return false;
     }
     if (s->options.lease_ns == 0) {

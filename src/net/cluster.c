@@ -209,7 +209,7 @@ static uint32_t find_key(struct reading *r, const char *name, const char *const 
     return KEY_NONE;
 }
 
-/* One that runs among members that know each other and sends messages. */
+/* A protocol that sends messages among a fixed set of members. */
 static bool is_usable(const struct cv_protocol *protocol)
 {
     return !protocol->is_anonymous && protocol->message_count > 0;
@@ -339,7 +339,7 @@ static void begin_member(struct reading *r)
         member->line = r->line;
         return;
     }
-    r->section[0] = '\0'; /* its keys belong to nobody */
+    r->section[0] = '\0'; /* the keys that follow belong to no member */
 }
 
 static void end_section(struct reading *r)
@@ -350,7 +350,7 @@ static void end_section(struct reading *r)
     }
 }
 
-/* The line "[section]", of which libinih tells only with the first key. */
+/* The line "[section]". libinih reports a section only with its first key. */
 static void begin_section(struct reading *r, const char *line, size_t length)
 {
     static const char *const known[] = {"cluster", "options", "member NAME", NULL};
@@ -376,11 +376,11 @@ static void begin_section(struct reading *r, const char *line, size_t length)
     }
 }
 
-/* Of libinih: a name and its value. */
+/* Called by libinih for each name and its value. */
 static int on_key(void *user, const char *unused, const char *name, const char *value)
 {
     struct reading *r = user;
-    (void)unused; /* cut where it is long; begin_section() has read it */
+    (void)unused; /* may be cut; begin_section() has read it */
     r->section_is_used = true;
     if (strlen(name) >= INI_WORD_MAX) {
         mistake(r, r->line, "the name of a key has at most %u letters", INI_WORD_MAX - 1);
@@ -398,7 +398,8 @@ static int on_key(void *user, const char *unused, const char *name, const char *
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Of libinih: the next line, like fgets(3). A line that it would misread is handed out empty. */
+/* Called by libinih for the next line, like fgets(3). It gets an empty line instead of one that it
+ * would misread. */
 static char *next_line(char *buffer, int buffer_bytes, void *user)
 {
     struct reading *r = user;
@@ -460,7 +461,7 @@ static uint32_t ip_version(const char *host)
     return inet_pton(AF_INET, host, &four) == 1 ? 4 : 0;
 }
 
-/* A member has one socket, and that reaches addresses of its own kind only. */
+/* A member has one socket, which reaches only addresses of its own kind. */
 static void check_ip_versions(struct reading *r)
 {
     const struct cv_cluster_member *first = NULL;

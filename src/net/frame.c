@@ -18,7 +18,8 @@
 #define COUNTER_AT 28u
 #define COUNTER_BYTES 8u
 #define WINDOW 64u
-#define LAST_COUNTERS (UINT64_C(1) << 63) /* frames that others send after our end */
+#define LAST_COUNTERS \
+    (UINT64_C(1) << 63) /* counters of frames that a witness sends after our end */
 
 _Static_assert(SENDER_AT == CHANNEL_AT + CHANNEL_BYTES, "the head of frame.h");
 _Static_assert(COUNTER_AT == SENDER_AT + CV_FRAME_SENDER_BYTES, "the head of frame.h");

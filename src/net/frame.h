@@ -63,11 +63,11 @@ struct cv_frames;
 /* `key` NULL: insecure. Returns CV_OK, CV_E_IO (no crypto library) or CV_E_MEMORY. */
 CV_NODISCARD int cv__frames_new(const char *election, const struct cv_key *key,
                                 struct cv_frames **ret_frames, struct cv_errtext *reterr);
-/* Opens frames of this key, too, from now on: while the members of a group replace their key, some
- * seal with the old one and some with the new one. Not for insecure frames. */
+/* From now on also opens frames sealed with this key: while a group replaces its key, some members
+ * use the old one and some the new one. Not for insecure frames. */
 void cv__frames_accept(struct cv_frames *frames, const struct cv_key *key);
-/* The channel of its frames, and of one that came, which may be anybody's. False: it is too short
- * for a frame, or none of ours. */
+/* The channel of its frames; and of a frame that arrived, whoever sent it. False: it is too short
+ * for a frame, or not one of ours. */
 uint64_t cv__frames_channel(const struct cv_frames *frames);
 bool cv__frame_channel(const uint8_t *bytes, size_t byte_count, uint64_t *ret_channel);
 /* NULL is fine; the keys are wiped. */

@@ -32,7 +32,7 @@ struct cv_peers {
     struct cv_peers_setting setting; /* its keys, channel and addresses are not used any more */
     struct cv_frames *frames;
     uint64_t life;
-    uint64_t lives; /* of all peers, that ever were known */
+    uint64_t lives; /* how many lives of peers were ever known */
     uint64_t count[CV_PEERS_FATE_COUNT];
     uint8_t payload[CV_PEERS_FRAME_BYTES_MAX], sealed[CV_PEERS_FRAME_BYTES_MAX];
     struct peer peer[]; /* of member i + 1 */
@@ -194,7 +194,7 @@ static void flush_one(struct cv_peers *p, cv_id to, int64_t now_ns)
 {
     struct peer *peer = peer_of(p, to);
     if (peer->must_greet && peer->greet_life != 0 && peer->greet_life != peer->life) {
-        /* It did not know our life, and we perhaps not its present one. */
+        /* It did not know our life, and we may not know its current one. */
         send_to(p, to, peer->greet_life, 0, now_ns);
         peer->must_greet = false;
     }
@@ -281,8 +281,8 @@ static bool is_same(const struct cv_peers_same *a, const struct cv_peers_same *b
            a->options == b->options && a->members == b->members;
 }
 
-/* Gives every item to the owner; false: they do not add up, and none was given. The bytes are not
- * those of p->payload, which an answer overwrites. */
+/* Gives every item to the owner. False: their lengths do not fit the frame, and none was given. The
+ * bytes must not be those of p->payload, which an answer overwrites. */
 static bool take_items(struct cv_peers *p, struct cv_peers_item item, const uint8_t *bytes,
                        size_t byte_count)
 {
@@ -306,7 +306,7 @@ static bool take_items(struct cv_peers *p, struct cv_peers_item item, const uint
     return true;
 }
 
-/* It has named our life, so it lives now: what it says of itself is of today. */
+/* It has named our current life, so the frame is new: what it says of itself is up to date. */
 static void learn(struct cv_peers *p, cv_id from, const struct head *h, uint64_t life,
                   int64_t now_ns)
 {
@@ -318,7 +318,7 @@ static void learn(struct cv_peers *p, cv_id from, const struct head *h, uint64_t
         peer->first_number = h->number;
         peer->largest_number = h->number - 1;
         peer->view.received = 0;
-        peer->must_greet = true; /* so that it learns that we know it */
+        peer->must_greet = true; /* so that it learns that we know its life */
     }
     peer->largest_number = h->number > peer->largest_number ? h->number : peer->largest_number;
     peer->view.life = life;

@@ -103,10 +103,11 @@ struct cv_peers_view {
     int64_t heard_before_ns; /* ... and the time before that; 0: never */
     int64_t sent_ns;         /* when it was last sent something; 0: never */
     int64_t delay_ns;        /* the latest bound on a delay; CV_DELAY_UNKNOWN: none yet */
-    int64_t round_ns;  /* a mean of round trips without what the peer sat on it; 0: none yet */
-    int64_t drift_ppb; /* how much faster its clock runs (drift.h); INT64_MIN: not known */
-    uint64_t received; /* frames of this life of it ... */
-    uint64_t lost;     /* ... and those that never came */
+    int64_t
+        round_ns; /* mean round trip, without the time that the peer kept the frame; 0: none yet */
+    int64_t drift_ppb;         /* how much faster its clock runs (drift.h); INT64_MIN: not known */
+    uint64_t received;         /* frames of this life of it ... */
+    uint64_t lost;             /* ... and those that never came */
     struct cv_peers_same said; /* what it said last, also if it was refused */
     bool differs;              /* and it was refused */
 };
@@ -128,14 +129,14 @@ void cv__peers_greet(struct cv_peers *peers, cv_id to);
 bool cv__peers_has_items(const struct cv_peers *peers);
 void cv__peers_flush(struct cv_peers *peers, int64_t now_ns);
 
-/* A frame that somebody else sends when this process is dead (cv__frame_seal_last()): some items,
+/* A frame that the witness sends when this process is dead (cv__frame_seal_last()): some items,
  * each put by cv__peers_put_item(), which returns its length. Returns the frame's length; 0: no
  * life of that peer is known, so it would not count. */
 size_t cv__peers_put_item(uint8_t *at, uint32_t kind, const uint8_t *bytes, size_t byte_count);
 size_t cv__peers_seal_last(struct cv_peers *peers, cv_id to, const uint8_t *items,
                            size_t item_bytes, int64_t now_ns,
                            uint8_t ret_bytes[CV_PEERS_FRAME_BYTES_MAX]);
-/* How often a peer was known by a new life: such frames must be sealed again. */
+/* How many new lives of peers were seen: such frames must be sealed again when it changes. */
 uint64_t cv__peers_lives(const struct cv_peers *peers);
 const struct cv_udp_address *cv__peers_address(const struct cv_peers *peers, cv_id id);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUEUE_BYTES (1 << 20) /* a flood of rubbish is read faster than this fills up */
+#define QUEUE_BYTES (1 << 20) /* a flood of garbage is read faster than it fills this buffer */
 
 int cv__udp_resolve(const char *host, uint16_t port, int family, struct cv_udp_address *ret_address,
                     struct cv_errtext *reterr)
@@ -124,7 +124,7 @@ uint32_t cv__udp_receive_many(int fd, struct cv_udp_datagram datagram[], uint32_
     int got;
     do {
         got = recvmmsg(fd, message, count, MSG_TRUNC | MSG_DONTWAIT, NULL);
-        /* ECONNREFUSED is the late answer to an earlier send, to whomever that went. */
+        /* ECONNREFUSED is the late answer to an earlier send, to any address. */
     } while (got < 0 && (errno == EINTR || errno == ECONNREFUSED));
     for (int i = 0; i < got; i++) {
         datagram[i].from.bytes = message[i].msg_hdr.msg_namelen;

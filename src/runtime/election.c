@@ -174,9 +174,8 @@ static int check(struct cv_election *e, const char *name, const char *address,
     if (code == CV_OK && contract.lease_ns != 0) {
         if (options->lease_ns != 0 && options->lease_ns != contract.lease_ns) {
             return cv__fail(reterr, CV_E_INVALID,
-                            "'%.*s' sets the lease itself, to %g s: it cannot be set here",
-                            (int)strcspn(e->address, "?"), e->address,
-                            (double)contract.lease_ns / 1e9);
+                            "'%.*s' sets the lease itself: it cannot be set here",
+                            (int)strcspn(e->address, "?"), e->address);
         }
         e->lease_ns = contract.lease_ns;
     }

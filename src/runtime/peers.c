@@ -69,7 +69,7 @@ static void say(struct cv_peering *p, const char *line)
     p->setting.told.log(p->setting.told.self, line);
 }
 
-/* Why it takes no part, or why not any more; the same is not told twice. */
+/* Why it does not take part, or no longer does; the same line is not told twice. */
 static void tell_trouble(struct cv_peering *p, const char *line)
 {
     if (strcmp(line, p->told_trouble) != 0) {
@@ -92,7 +92,7 @@ static int64_t promise_ns(const struct cv_cluster *c)
 
 /* ---- The network ----------------------------------------------------------------------------- */
 
-/* A member with another file, once for each file of it. */
+/* Reports a member with another file, once for each file that it uses. */
 static void say_differs(struct cv_peering *p, cv_id id)
 {
     const struct cv_peers_view view = cv__peers_view(p->peers, id);
@@ -131,8 +131,8 @@ static void send_core(void *self, cv_id first, cv_id last, const uint8_t *bytes,
     }
 }
 
-/* One line for the first datagram of each kind that is dropped. If it came from a member, that one
- * perhaps has another key. */
+/* One line for the first datagram of each kind that is dropped. A member that sent it may have
+ * another key. */
 static void say_fate(struct cv_peering *p, enum cv_peers_fate fate,
                      const struct cv_udp_address *from)
 {
@@ -183,7 +183,7 @@ static void take_datagram(void *self, const struct cv_udp_datagram *d)
     }
 }
 
-/* The witness knows of a claim before the peers do; who says nothing claims nothing. */
+/* The witness must learn of a claim before the peers do. Without items to send there is no claim. */
 static void flush(struct cv_peering *p)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -280,7 +280,7 @@ static void ask_all(struct cv_peering *p)
     cv__bytes_put(bytes, p->joining.question, sizeof bytes);
     for (cv_id id = 1; id <= p->cluster.member_count; id++) {
         if (id != p->self &&
-            p->answer[id - 1].memory != CV_JOINING_STATE) { /* it may have one by now */
+            p->answer[id - 1].memory != CV_JOINING_STATE) { /* it may have a state by now */
             cv__peers_add(p->peers, id, CV_ITEM_ASK, bytes, sizeof bytes, cv__clock_now_ns());
         }
     }
@@ -291,7 +291,7 @@ static void answer_memory(struct cv_peering *p, const struct cv_peers_item *item
     uint8_t bytes[MEMORY_BYTES];
     struct cv_slots_record r;
     const bool has_state = cv__slots_latest(p->slots, &r);
-    uint64_t floor = base_of(&p->cluster); /* all that an earlier generation remembers is below */
+    uint64_t floor = base_of(&p->cluster); /* all tokens of earlier generations are below */
     if (has_state && r.generation == p->cluster.generation) {
         floor = p->cluster.protocol->floor(r.word, r.word_count);
     }
@@ -313,8 +313,8 @@ static void on_memory(struct cv_peering *p, const struct cv_peers_item *item)
     }
 }
 
-/* A record of an earlier generation: its tokens are over, but what it promised binds until its
- * lease is. Others may not have heard of the new generation yet. */
+/* For a record of an earlier generation: its tokens no longer count, but its promise binds until
+ * the lease ends, because other members may not know the new generation yet. */
 static int raise_record(struct cv_peering *p, const struct cv_slots_record *r,
                         struct cv_errtext *reterr)
 {
@@ -354,8 +354,8 @@ static void go_on_joining(struct cv_peering *p)
     }
 }
 
-/* Followers may have nothing to say to each other; so that it is known who is reachable, they greet
- * each other. */
+/* Followers may have nothing to send to each other. They send greetings, so that each knows which
+ * members it can reach. */
 static void greet_the_silent(struct cv_peering *p)
 {
     const int64_t now_ns = cv__clock_now_ns();
@@ -367,7 +367,7 @@ static void greet_the_silent(struct cv_peering *p)
     }
 }
 
-/* Someone who kills one process of a member may kill the other, too. */
+/* Whoever kills one process of a member may also kill the other one. */
 static void look_at_witness(struct cv_peering *p)
 {
     if (p->farewell.witness != NULL && !cv__witness_look(p->farewell.witness)) {
@@ -568,7 +568,7 @@ static int open_network(struct cv_peering *p, const char *election, struct cv_er
     return code;
 }
 
-/* Each election has a state of its own. Before, a member had one, and took part in one election. */
+/* Each election has its own state. In earlier versions a member had one state, for one election. */
 static int name_state(const struct cv_peering *p, const char *election, char ret_path[PATH_MAX],
                       struct cv_errtext *reterr)
 {
@@ -638,7 +638,7 @@ static void add_handles(struct cv_peering *p)
     (void)uv_timer_start(&p->tick, on_tick, 0, JOINING_MS);
 }
 
-/* It works without them; so a refusal is only said, by the first election of this member. */
+/* A member works without them, so a refusal is only reported, by its first election. */
 static void ask_for_realtime(struct cv_peering *p)
 {
     struct cv_errtext why;
@@ -661,7 +661,7 @@ static void ask_for_realtime(struct cv_peering *p)
     }
 }
 
-/* It works without, too: then a leader that is killed is replaced when its lease is over. */
+/* A member works without it: a leader that is killed is then replaced when its lease is over. */
 static void start_witness(struct cv_peering *p)
 {
     struct cv_errtext why;

@@ -38,7 +38,7 @@ struct cv_peering_setting {
     const struct cv_cluster *cluster; /* copied */
     cv_id self;
     bool is_candidate;
-    const struct cv_recorder *recorder; /* lent; NULL: nobody looks */
+    const struct cv_recorder *recorder; /* lent; NULL: none */
     struct cv_peering_told told;
 };
 
@@ -55,10 +55,10 @@ void cv__peering_resign(struct cv_peering *peering, cv_id heir);
 bool cv__peering_request_resign(struct cv_peering *peering, cv_id heir);
 void cv__peering_report(struct cv_peering *peering, enum cv_input input, int64_t value);
 
-/* A descriptor for those who do this leader's work (witness.h), or -1. */
+/* A descriptor for the processes that do this leader's work (witness.h), or -1. */
 int cv__peering_lifeline(const struct cv_peering *peering);
 
-/* Its witness said that this process of it is dead, and no other has spoken since. */
+/* Its witness reported the death of its process, and no later process of it was heard. */
 bool cv__peering_is_dead(const struct cv_peering *peering, cv_id member);
 
 /* For reports. */

@@ -33,7 +33,7 @@ struct cv_backend {
     cv_id self;
     bool is_candidate;
     bool is_leading;
-    uint64_t requested_token; /* this leadership was told already that it is asked to resign */
+    uint64_t requested_token; /* the application was told that this leadership is asked to resign */
     bool is_stuck;            /* it was not prolonged, because the application made no progress */
     bool is_held_back;        /* and lost: it is no candidate until there is progress */
     bool is_resigning;        /* the core is about to be told, and with this reason */
@@ -50,8 +50,8 @@ static const char *name_of(const struct cv_backend *b, cv_id id)
 
 /* ---- What the application hears of ----------------------------------------------------------- */
 
-/* What a follower knows of an end: by the witness of a dead leader that it is dead, otherwise what
- * its core says, which is less if another leads already. */
+/* What a follower knows of an end: that the leader died, if its witness said so; otherwise the
+ * reason of its core, or only that the leader is gone, if another one leads already. */
 static struct cv_peers_trail_end ending_of(const struct cv_backend *b,
                                            const struct cv_leadership *l)
 {
@@ -393,7 +393,7 @@ static void peers_report(struct cv_backend *b, enum cv_input input, int64_t valu
     cv__peering_report(b->peering, input, value);
 }
 
-/* What a resignation says leaves with the turn of the loop in which it is told, or at the end. */
+/* The messages of a resignation are sent in the same turn of the loop, or when it closes. */
 static bool peers_is_released(const struct cv_backend *b)
 {
     return !b->is_leading;

@@ -59,8 +59,8 @@ static size_t entry_format(const struct entry *e, char line[LINE_BYTES])
     return SUM_CHARS + (size_t)length;
 }
 
-/* False: it is damaged. The sum says that we wrote it; so what is inside adds up, or was written by
- * a later version. */
+/* False: it is damaged. If the check sum is right, we wrote the line, so its content is consistent,
+ * or a later version wrote it. */
 static bool entry_parse(const char *line, struct entry *ret_entry)
 {
     struct entry e = {0};
@@ -128,7 +128,7 @@ static int64_t read_lines(const char *path, void (*each)(void *user, const struc
     return is_read ? damaged : -1;
 }
 
-/* Said by members and by those who read. */
+/* For members, and for commands that read the trail. */
 static void format_damage(const char *path, int64_t damaged, char line[CV_ERRTEXT_BYTES])
 {
     (void)snprintf(line, CV_ERRTEXT_BYTES,
@@ -156,7 +156,7 @@ struct note {
     char trouble[CV_ERRTEXT_BYTES]; /* what to say when it is done; empty: nothing */
 };
 
-/* Said once; an election does not depend on it. */
+/* Reported once; an election does not depend on it. */
 static void note_fail(struct note *note)
 {
     struct cv_peers_trail *t = note->trail;
@@ -184,7 +184,7 @@ static bool make_room(struct cv_peers_trail *t)
     char old[PATH_MAX];
     const off_t size = t->fd >= 0 ? lseek(t->fd, 0, SEEK_END) : 0;
     if (size >= (off_t)(CV_PEERS_TRAIL_BYTES_MAX - LINE_BYTES)) {
-        (void)close(t->fd); /* what was written is in the kernel's hands */
+        (void)close(t->fd); /* the kernel has what was written */
         t->fd = -1;
         (void)snprintf(old, sizeof old, "%.*s.old", (int)(sizeof old - sizeof ".old"), t->path);
         if (rename(t->path, old) != 0) {
@@ -320,7 +320,7 @@ void cv__peers_trail_note(struct cv_peers_trail *t, const char *leader, uint64_t
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* How one member saw a leadership end; or that it did not, as far as it wrote. */
+/* How one member saw a leadership end; or that it wrote of no end. */
 struct ending {
     bool is_there;
     bool is_own;
@@ -374,7 +374,8 @@ static struct seen *seen_add(struct reading *r, const struct entry *e)
     return s;
 }
 
-/* Within the trail of one member the latest line counts: who follows it again has seen no end. */
+/* Within the trail of one member the latest line counts: a member that follows the leader again has
+ * not seen the end. */
 static void on_entry(void *user, const struct entry *e)
 {
     struct reading *r = user;
@@ -382,7 +383,7 @@ static void on_entry(void *user, const struct entry *e)
         return;
     }
     struct seen *s = seen_find(r, e);
-    if (s == NULL && !e->is_end) { /* without its beginning an end is no use */
+    if (s == NULL && !e->is_end) { /* an end without a beginning is of no use */
         s = seen_add(r, e);
     }
     if (s == NULL) {
@@ -401,8 +402,8 @@ static void on_entry(void *user, const struct entry *e)
     }
 }
 
-/* The trail of a member has been read. Between members the leader's own word counts, else the
- * latest. */
+/* The trail of a member has been read. Between members the leader's own record counts; without it,
+ * the latest end. */
 static void on_trail_end(struct reading *r)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -431,8 +432,7 @@ static int by_token(const void *a, const void *b)
                                                    : strcmp(one->node, two->node);
 }
 
-/* A member that was killed, or cut off, has seen no end, or one that was none: most of them are
- * right. What came next (NULL: nothing) is the end of what nobody saw end. */
+/* A member that was killed or cut off has seen no end, or a wrong one. What came next (NULL: nothing) is the end of what nobody saw end. */
 static void seen_decide(struct seen *s, const struct seen *next, bool is_exclusive)
 {
     struct cv_store_past *past = &s->past;
@@ -444,7 +444,7 @@ static void seen_decide(struct seen *s, const struct seen *next, bool is_exclusi
         past->to_wall_ns = cv__max64(past->from_wall_ns, next->past.from_wall_ns);
         (void)snprintf(past->why, sizeof past->why, "%s", cv_reason_name(CV_REASON_GONE));
     }
-    /* That it is over is noticed late, sometimes when another leads already. */
+    /* An end may be noticed late, even when another one leads already. */
     if (next != NULL && is_exclusive && !s->best.is_own) {
         past->to_wall_ns =
             cv__max64(past->from_wall_ns, cv__min64(past->to_wall_ns, next->past.from_wall_ns));

@@ -33,7 +33,7 @@ void cv__peers_trail_close(struct cv_peers_trail *trail, void (*closed)(void *da
 struct cv_peers_trail_end {
     enum cv_reason why;
     bool is_own;      /* it was this member's */
-    int64_t over_ns;  /* it was over so long ago: who slept learns of it late */
+    int64_t over_ns;  /* how long ago it was over: a process that was stopped learns of it late */
     int64_t heard_ns; /* how long ago the leader was heard last; negative: not known */
 };
 
