@@ -183,7 +183,7 @@ static void take_datagram(void *self, const struct cv_udp_datagram *d)
     }
 }
 
-/* The witness must learn of a claim before the peers do. Without items to send there is no claim. */
+/* The witness must learn of a claim before the peers do. Without items to send there is none. */
 static void flush(struct cv_peering *p)
 {
     const int64_t now_ns = cv__clock_now_ns();

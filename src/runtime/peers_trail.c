@@ -432,7 +432,9 @@ static int by_token(const void *a, const void *b)
                                                    : strcmp(one->node, two->node);
 }
 
-/* A member that was killed or cut off has seen no end, or a wrong one. What came next (NULL: nothing) is the end of what nobody saw end. */
+/* A member that was killed or cut off has seen no end, or a wrong one; so while no leadership
+ * follows (`next` is NULL), most of the members decide whether it ended. If none saw the end, it is
+ * the beginning of the next leadership. */
 static void seen_decide(struct seen *s, const struct seen *next, bool is_exclusive)
 {
     struct cv_store_past *past = &s->past;

@@ -1,5 +1,5 @@
-/* tests/unit/test_realtime.c - what src/os/realtime.h promises under each limit. Each test locks in a
- * process of its own, since a lock stays. */
+/* tests/unit/test_realtime.c - what src/os/realtime.h promises under each limit. Each test locks in
+ * a process of its own, since a lock stays. */
 #include "os/realtime.h"
 
 #include "support/support.h"
