@@ -589,17 +589,17 @@ def each_permission_that_is_missing_is_said_once():
 
     def member(kib, *words):
         """What member a says until it waits for the others, and how much it has locked."""
-        path = cluster.folder / "said"
-        with open(path, "w") as output:
+        said, err = cluster.folder / "said", cluster.folder / "said.err"  # two, since threads write both
+        with open(said, "w") as output, open(err, "w") as errors:
             process = subprocess.Popen([*limits(kib), CONCLAVE, words[0], "e", "--via", via, "--node", "a", *words[1:]],
-                                       stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+                                       stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
         running.append(process)
-        until(path.read_text, lambda: "no answer yet from" in path.read_text())
+        until(err.read_text, lambda: "no answer yet from" in said.read_text() + err.read_text())
         locked = locked_kib(process.pid)
         process.terminate()
         process.wait()
         running.remove(process)
-        return path.read_text(), locked
+        return err.read_text(), locked
 
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     enough = 32 * 1024 if hard == resource.RLIM_INFINITY else min(32 * 1024, hard // 1024)
