@@ -224,9 +224,9 @@ static void note(struct cv_backend *b, const struct cv_leadership *leadership, c
 }
 
 /* Tells the others why the leadership of a stuck leader ended: releases the record with the reason.
- * Only when its leadership is over: before that, another could begin while cv_leads() still says yes.
- * The store releases only if the record is still of this attempt. If the request is lost, the lease
- * runs out as before. */
+ * Only when its leadership is over: before that, another could begin while cv_leads() still says
+ * yes. The store releases only if the record is still of this attempt. If the request is lost, the
+ * record expires. */
 static void give_back_stuck(struct cv_backend *b)
 {
     CV_ASSERT(!b->is_leading);

@@ -21,7 +21,7 @@
 #define CONNECT_MS_MIN 1000 /* to one host, if the address does not say connect_timeout; ... */
 #define CONNECT_MS_MAX 5000 /* ... doubled up to this while servers are slow */
 #define PAUSE_MS_MIN 50
-#define PAUSE_MS_MAX 1000 /* a lease lasts a few seconds: who pauses for long misses the repair */
+#define PAUSE_MS_MAX 1000          /* a lease lasts a few seconds: a longer pause would cost it */
 #define PREPARE_VERSION_MIN 120000 /* the first that has plan_cache_mode */
 #define OPTIONS_MAX 64             /* of an address; libpq has about 45 */
 
@@ -48,7 +48,7 @@ static const char greeting_sql[] =
     "   CAST(pg_catalog.to_regclass('conclave_lease') AS pg_catalog.oid)"
     "  AND a.attname OPERATOR(pg_catalog.=) 'next_secret' AND NOT a.attisdropped)";
 
-/* ---- Words about failures ------------------------------------------------------------------ */
+/* ---- Explaining failures ------------------------------------------------------------------- */
 
 static bool is_state(const PGresult *wrong, const char *one, const char *other)
 {
@@ -132,8 +132,8 @@ static const char *option(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
-/* Has it a password with / or @? libpq would take a part of that for a port, a host or a database,
- * try to connect there, and repeat it in its complaint. */
+/* Does it have a password with / or @? libpq would take a part of that for a port, a host or a
+ * database, try to connect there, and repeat it in its error message. */
 static bool is_torn(const char *address)
 {
     const char *scheme_end = strstr(address, "://");
@@ -382,7 +382,7 @@ static void on_unreachable(struct cv_pg_link *link, const char *message)
     link->user.failed(link->user.self, why);
 }
 
-/* libpq would print what the server says besides its answers. */
+/* Otherwise libpq prints the server's notices and warnings. */
 static void ignore_notice(void *user, const PGresult *result)
 {
     (void)user;
@@ -408,7 +408,7 @@ static void connect_begin(struct cv_pg_link *link)
 void cv__pg_connect(struct cv_pg_link *link)
 {
     if (link->state == CV_PG_DOWN && !uv_is_active((uv_handle_t *)&link->timer)) {
-        connect_begin(link); /* otherwise it is at it, or the pause is not over yet */
+        connect_begin(link); /* otherwise it has begun, or the pause is not over yet */
     }
 }
 
@@ -432,7 +432,7 @@ bool cv__pg_send(struct cv_pg_link *link, const char *script)
 
 static void connect_go_on(struct cv_pg_link *link)
 {
-    poll_drop(link); /* the next one may have the same number and be another one */
+    poll_drop(link); /* libpq may have another one now, with the same number */
     const PostgresPollingStatusType next = PQconnectPoll(link->pg);
     if (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
         if (!poll_start(link, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE)) {
@@ -464,7 +464,7 @@ static bool greeting_read(const PGresult *greeting, const PGconn *pg, bool *ret_
     (void)snprintf(ret_prefix, prefix_bytes, "%s", PQgetvalue(greeting, 0, 1));
     (void)snprintf(ret_token, token_bytes, "%s", PQgetvalue(greeting, 0, 2));
     if (ret_token[0] == '\0') {
-        (void)snprintf(ret_token, token_bytes, "'conclave_token'"); /* the server will complain */
+        (void)snprintf(ret_token, token_bytes, "'conclave_token'"); /* the server will report it */
     }
     return true;
 }

@@ -21,7 +21,7 @@
 
 enum cv_pg_state {
     CV_PG_DOWN,       /* nothing; the next attempt is when the pause is over */
-    CV_PG_CONNECTING, /* libpq is at it */
+    CV_PG_CONNECTING, /* libpq connects */
     CV_PG_GREETING,   /* asking who is there, and where the tables are */
     CV_PG_READY,
     CV_PG_ASKING, /* a message is at the server */
@@ -74,14 +74,13 @@ struct cv_pg_link {
 CV_NODISCARD int cv__pg_init(struct cv_pg_link *link, uv_loop_t *loop, const char *address,
                              const struct cv_pg_user *user, struct cv_errtext *reterr);
 
-/* Begins to connect, unless it is at it or has to pause. */
+/* Begins to connect, unless it has begun or has to pause. */
 void cv__pg_connect(struct cv_pg_link *link);
 
 /* Sends a message; the link is READY. False: it cannot be sent, and `broken` does not come. */
 bool cv__pg_send(struct cv_pg_link *link, const char *script);
 
-/* Ends the connection, so that an answer that comes later goes nowhere; the next one is made after
- * a pause. */
+/* Ends the connection, so that a late answer is lost; the next one is made after a pause. */
 void cv__pg_drop(struct cv_pg_link *link);
 
 /* `closed` comes on the loop, and the link's memory is the user's again. */
@@ -97,7 +96,7 @@ bool cv__pg_is_missing(const PGresult *wrong);
  * table any more? */
 bool cv__pg_is_unprepared(const PGresult *wrong);
 
-/* A server that is none of ours may answer anything: what is missing is empty. */
+/* Any server may have answered: a value that is missing is empty. */
 const char *cv__pg_value(const PGresult *rows, int row, int column);
 /* A time in us, as ns that can be added to others. */
 int64_t cv__pg_time_ns(const char *text);

@@ -39,7 +39,7 @@ bool cv__pg_next_hear(struct cv_pg_next *next, const char *payload)
         return false;
     }
     next->is_told = true;
-    next->given_token = next->sure_ns > 0 ? token : 0; /* its answer is on its way: no matter */
+    next->given_token = next->sure_ns > 0 ? token : 0; /* not known how long: it asks */
     return next->given_token != 0;
 }
 

@@ -15,12 +15,12 @@
 #define SESSION_BYTES 64 /* NAMEDATALEN, with the final zero */
 
 /* In the scripts, @e is the election, @n the node, @c the channel, @h the heir (all of them
- * quoted), @w what the session of one that waits is called, @k whether that ends with the
+ * quoted), @w the name of the session of a waiting contender, @k whether that name ends with the
  * transaction, @r a reason, @l the label, @a the attempt, @u the lease in us, @t the token, @q the
  * sequence, @s the prefix of our tables, e.g. `public.`, @x and @y the column for versions with a
  * comma before it, and our version, or nothing where the table does not have it, @o our version or
  * an empty text, @z the secret of one that may be next, 0: it may not (pg_next.h). */
-/* @p is how long to wait for locks: a statement that the client has given up shall not be carried
+/* @p is how long to wait for locks: a statement that the client has given up must not be carried
  * out much later. */
 static const char prologue[] =
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;"
@@ -116,7 +116,7 @@ static const char script_renew[] =
 
 static const char script_release[] = RELEASE;
 
-/* Who is next: see pg_next.h. What is left of its time is worth a leadership: */
+/* Who is next: see pg_next.h. More than half of its lease is left: */
 #define NEXT_IS_FRESH \
     "next_until > clock_timestamp() + next_lease_us / 2 * interval '1 microsecond'"
 /* One that holds it does not wait for it any more. */
@@ -124,7 +124,7 @@ static const char script_release[] = RELEASE;
     ", next_until = CASE WHEN next_label = @l THEN 'epoch' ELSE next_until END,"    \
     " next_attempt = CASE WHEN next_label = @l THEN greatest(next_attempt, @a + 1)" \
     "  ELSE next_attempt END"
-/* Another holds it, so this contender waits; and nobody else is registered who is worth it. A
+/* Another holds it, so this contender waits; and no other registration is fresh. A
  * registration never ends earlier than it did: the contender counts on what an answer said. */
 #define NEXT_REGISTER                                                                   \
     "UPDATE @sconclave_lease SET next_node = @n, next_label = @l, next_attempt = @a,"   \
@@ -143,8 +143,9 @@ static const char script_acquire_next[] =
     ACQUIRE_AGAIN ACQUIRE_SET NEXT_SET ACQUIRE_IF ACQUIRE_TRAIL NEXT_REGISTER SELECT_ROW_AND(
         WAITING_NAME NEXT_LEFT);
 
-/* First to whoever is next, whose session lives; to nobody if there is none. An attempt that is
- * over leaves the number of the next one: a late copy of its ACQUIRE does not register it. */
+/* Gives the row to whoever is next, if that session lives; otherwise RELEASE frees it. An attempt
+ * that is over leaves the number of the next one: a late copy of its ACQUIRE does not register it.
+ */
 static const char script_release_next[] =
     "WITH given AS (UPDATE @sconclave_lease SET lapsed_token = token,"
     " token = greatest(token + 1, nextval(@q)), node = next_node, label = next_label,"
@@ -174,7 +175,7 @@ static const char script_runs_read[] =
     " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
 
 /* Who waits: by the names of their sessions, see session_write(). The answer has a row for each.
- * Since when is not known, but since when it is connected. */
+ * Since when it waits is not known: the answer has since when it is connected. */
 static const char script_waiting[] =
     "SELECT substr(application_name, strpos(application_name, ' ') + 1) AS waits,"
     " substr(split_part(application_name, ' ', 1), length(@c) + 2) AS waits_version,"

@@ -43,7 +43,7 @@
 
 #define MESSAGE_BYTES (16 * CV_PG_SCRIPT_BYTES) /* of typical requests it takes CV_PG_RESULTS_MAX */
 #define CHANNEL_BYTES 32
-#define UNHEARD_MAX 64 /* channels to stop listening to; more only cost needless looks */
+#define UNHEARD_MAX 64 /* channels to stop listening to; more only cost needless requests */
 #define LOCK_NS_MIN (20 * NS_PER_MS)
 #define SLOW_FACTOR 4 /* times the longest answer so far: a slower server is given up */
 #define NEXT_PARTS 3  /* the next contender registers this often in its lease */
@@ -358,7 +358,7 @@ static void give_up(void *user)
         }
         const int64_t taken_ns = cv__clock_now_ns() - server->sent_ns;
         if (!is_awaited || taken_ns > SLOW_FACTOR * server->slowest_ns) {
-            cv__pg_drop(&server->link); /* so that an answer that comes later goes nowhere */
+            cv__pg_drop(&server->link); /* so that a late answer is not taken for another's */
             on_lost(server);
         }
     }
@@ -376,7 +376,7 @@ static void on_lost(void *self)
     server->was_prepared = false;
     for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
         store->is_listening = false;
-        store->place = (struct cv_pg_next){0}; /* what is told from now on may be missed */
+        store->place = (struct cv_pg_next){0}; /* notifications may be missed from now on */
     }
 }
 
@@ -421,7 +421,7 @@ static void text(const PGresult *rows, const char *name, char *ret_text, size_t 
     (void)snprintf(ret_text, bytes, "%s", value(rows, name));
 }
 
-/* Nobody holds the row: why? A holder whose lease is over did not say. */
+/* Why nobody holds the row; a holder whose lease ran out left no reason. */
 static enum cv_reason ended(const PGresult *rows, bool has_holder)
 {
     const enum cv_reason why =
@@ -587,12 +587,12 @@ static void listen_answered(struct server *server, const PGresult *wrong)
 {
     server->is_listen = false;
     if (wrong != NULL && server->link.is_prepared && !server->was_prepared) {
-        stop_preparing(server); /* which may have been at fault: once more without it */
+        stop_preparing(server); /* which may be the cause: try again without it */
         for (struct cv_store *store = server->stores; store != NULL; store = store->next) {
             store->is_listening = false;
         }
     } else {
-        server->link.is_direct = wrong == NULL; /* otherwise we look often */
+        server->link.is_direct = wrong == NULL; /* otherwise we poll */
         server->was_prepared = server->link.is_prepared;
     }
 }
@@ -671,7 +671,7 @@ static void on_notified(void *self, const char *channel, const char *payload, bo
         listener_count += strcmp(store->channel, channel) == 0;
     }
     if (is_ours && listener_count < 2) {
-        return; /* it did that itself; of two, one may have to know what the other did */
+        return; /* the store made the change itself; of two, one did not */
     }
     for (struct cv_store *store = server->stores, *next; store != NULL; store = next) {
         next = store->next;
@@ -765,7 +765,7 @@ static int pg_open(struct cv_store **ret_store, const struct cv_store_setting *s
         }
     }
     store->slot = -1;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a: a collision costs a needless look */
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a: a collision costs a needless request */
     for (const char *at = setting->election; *at != '\0'; at++) {
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     }

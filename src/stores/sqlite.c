@@ -27,11 +27,11 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-/* One of each verb, a resign request, one about runs, a list and forgetting: a later one replaces
- * its like. */
+/* One of each verb, a resign request, one about runs, a list and forgetting: a later request
+ * replaces a waiting one of its kind. */
 #define WAITING_MAX 8
 #define CALM_MS 20       /* after an answer, and up to as much again */
-#define REGISTERED_MAX 8 /* elections of a loop that it is next in: each waits for the disk */
+#define REGISTERED_MAX 8 /* of a loop at a time: each registration waits for the disk */
 #define JOBS_MAX 128     /* requests in one transaction; the others wait for it, a few ms */
 
 struct file;
@@ -64,7 +64,7 @@ struct cv_store {
 
     struct cv_sqlite_job job;
     bool is_at_work;
-    bool must_tidy; /* its job was answered and has an end, which comes before the next one */
+    bool must_tidy; /* its job was answered; cv__sqlite_tidy() comes before the next one */
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
     bool is_queued;
@@ -104,13 +104,13 @@ struct file {
     struct line *lines;
     uv_fs_event_t folder;
     bool is_watched;
-    uv_timer_t calm;              /* rings when nothing is urgent any more */
+    uv_timer_t calm;              /* fires when nothing is urgent any more */
     bool must_prepare;            /* for the next grant */
     uint64_t prepare_above;       /* see cv__sqlite_prepare() */
     struct cv_store *registering; /* at work: it is registered as the next one */
     uv_poll_t mail;
     int mail_fd;         /* -1: nobody was registered yet, and `mail` is no handle */
-    bool is_hearing;     /* of what was given: requests that it leads to are not begun at once */
+    bool is_hearing;     /* a message is handled: requests made meanwhile begin after it */
     bool must_close;     /* when that is done */
     uint32_t open_parts; /* while it closes: folder, timer, worker and mail */
 };
@@ -127,9 +127,9 @@ static void tell_changed(struct cv_store *store)
 static void on_folder(uv_fs_event_t *handle, const char *name, int events, int status)
 {
     struct file *file = handle->data;
-    (void)status; /* a watch that broke is made up for by asking now and then */
+    (void)status; /* without a watch, contenders ask from time to time */
     if ((events & UV_CHANGE) == 0 || name == NULL) {
-        return; /* markers are touched after the commit; that a file was made says nothing */
+        return; /* a touched marker means that something was committed; a new file means nothing */
     }
     for (struct cv_store *store = file->stores, *next; store != NULL; store = next) {
         next = store->next; /* closing takes the store out of the list, but only that one */
@@ -177,7 +177,7 @@ static void line_leave(struct cv_store *store)
 static void on_line(uv_poll_t *poll, int status, int events)
 {
     struct line *line = poll->data;
-    (void)status; /* an error is a reason to look as good as any */
+    (void)status; /* after an error, too, the record is looked at */
     (void)events;
     while (line->listeners != NULL) {
         struct cv_store *store = line->listeners;
@@ -226,7 +226,7 @@ static void line_follow(struct cv_store *store, uint64_t token, const char *pipe
     line_leave(store);
     const bool is_ours = file->sqlite.pipe_fd >= 0 && strcmp(pipe, file->sqlite.pipe) == 0;
     if (pipe[0] == '\0' || is_ours) {
-        return; /* while we listen, ours is not closed: the marker tells of a release */
+        return; /* our own is open while we listen: a release touches the marker */
     }
     struct line *line = file->lines;
     while (line != NULL && strcmp(line->pipe, pipe) != 0) {
@@ -234,7 +234,7 @@ static void line_follow(struct cv_store *store, uint64_t token, const char *pipe
     }
     line = line != NULL ? line : line_open(file, pipe);
     if (line == NULL) {
-        /* The holder has released since the answer was read, or cannot be heard: look again. */
+        /* The holder has released since the answer was read, or there are no descriptors. */
         store->heard_token = token;
         tell_changed(store);
         return;
@@ -244,7 +244,7 @@ static void line_follow(struct cv_store *store, uint64_t token, const char *pipe
     store->line_next = line->listeners;
     line->listeners = store;
     if (cv__lifeline_state(line->listening) == CV_LIFELINE_CUT) {
-        /* It was closed before we opened it, and such an end is not reported to a poll. */
+        /* It was closed before we opened it, which poll does not report. */
         on_line(&line->poll, /* status= */ 0, /* events= */ 0);
     }
 }
@@ -290,7 +290,7 @@ static void queue_remove(struct cv_store *store)
     }
 }
 
-/* A notification may be lost, or there is no watch: how long a waiting contender may sleep. */
+/* Without a watch there are no notifications: a waiting contender asks more often. */
 static void bound_wait(const struct file *file, struct cv_store_answer *answer)
 {
     const int64_t look_ns = cv__max64(50 * NS_PER_MS, answer->record->lease_ns / 10);
@@ -316,7 +316,7 @@ static void on_calm(uv_timer_t *timer)
     file_work(file);
 }
 
-/* Somebody else may be in a hurry now: others wait for the same, and there is one lock. */
+/* Not at once: others may be about to take over, and there is one write lock. */
 static void prepare_later(struct file *file, uint64_t above)
 {
     file->prepare_above = above;
@@ -349,7 +349,7 @@ static void prepare_do(void *data)
                        file->registering != NULL ? &file->registering->contender : NULL);
 }
 
-/* What the thread has registered is known to the loop, and heard of. */
+/* The thread has registered this store: from now on the loop believes messages to it. */
 static void register_done(struct file *file, struct cv_store *store)
 {
     const struct cv_sqlite_contender *c = &store->contender;
@@ -397,7 +397,7 @@ static void store_answer(struct cv_store *store)
     store->wants_next = is_rival && cv__sqlite_next_is_wanted(
                                         &store->contender, job->request.attempt, job->answer.token);
     if (job->answer.verdict == CV_STORE_GRANTED && job->request.attempt != 0) {
-        store->place.token = 0; /* it leads, and hears of nothing else */
+        store->place.token = 0; /* it leads: messages to it are over */
     }
     if (must_wait && job->request.verb == CV_STORE_ACQUIRE &&
         (store->wants_next || store->file->sqlite.reserved_token <= job->answer.token)) {
@@ -420,7 +420,7 @@ static void store_answer(struct cv_store *store)
 static void job_done(void *data)
 {
     struct file *file = data;
-    while (file->jobs != NULL) { /* busy meanwhile: requests from within answers wait */
+    while (file->jobs != NULL) { /* is_busy is set: requests from within answers wait */
         struct cv_store *store = store_of(file->jobs);
         file->jobs = file->jobs->next;
         const bool was_tidied = store->must_tidy;
@@ -438,7 +438,7 @@ static void job_done(void *data)
     file_go_on(file);
 }
 
-/* The next request of this store becomes its job, or the end of the last one. */
+/* What the thread does next for this store: tidy up after its last job, or its next request. */
 static void job_begin(struct cv_store *store)
 {
     const struct waiting *first = &store->waiting[0];
@@ -510,10 +510,10 @@ static void request_add(struct cv_store *store, const struct cv_store_request *r
         const struct waiting *one = &store->waiting[i];
         if (one->asks_resign == asks_resign && is_alike(&one->request, request) &&
             (asks_resign || one->request.verb == request->verb)) {
-            store->waiting_count--; /* the disk is slow, and the asker did not want to wait */
+            store->waiting_count--; /* the disk is slow, and the asker asks anew */
             memmove(store->waiting + i, store->waiting + i + 1,
                     (store->waiting_count - i) * sizeof store->waiting[0]);
-            break; /* there was one at most, for it would have been replaced in its turn */
+            break; /* there is one at most: each replaces the one before it */
         }
     }
     CV_ASSERT(store->waiting_count < WAITING_MAX);
@@ -600,7 +600,7 @@ static void answer_given(struct cv_store *store, const struct place *place, int6
     job->is_untidy = job->is_given = true;
     store->must_tidy = true;
     store->wants_next = false;
-    store->answered(store->user, &job->answer); /* the thread may be at work for others */
+    store->answered(store->user, &job->answer); /* the thread may work for others */
     tell_changed(store);                        /* a renewal gives it its whole lease */
     if (!store->is_closing) {
         queue_add(store);
@@ -614,7 +614,7 @@ static void hear_given(struct cv_store *store, const struct cv_sqlite_mail *mail
     CV_ASSERT(place.token != 0);
     store->place.token = 0; /* a registration is used once */
     file->is_hearing = true;
-    tell_changed(store); /* the core asks for it, if it still wants it */
+    tell_changed(store); /* the core asks ACQUIRE, if it still wants to lead */
     const int64_t left_ns = mail->expires_ns - cv__clock_now_ns();
     if (left_ns > 0 && left_ns <= place.lease_ns && asks_for_given(store, &place)) {
         answer_given(store, &place, left_ns);
@@ -626,12 +626,12 @@ static void on_mail(uv_poll_t *poll, int status, int events)
 {
     struct file *file = poll->data;
     struct cv_sqlite_mail mail[16];
-    (void)status; /* what cannot be read is not heard */
+    (void)status; /* then read() fails, too */
     (void)events;
     const ssize_t got = read(file->mail_fd, mail, sizeof mail);
     const size_t count = got > 0 && got % (ssize_t)sizeof mail[0] == 0
                              ? (size_t)got / sizeof mail[0]
-                             : 0; /* something else was written there: everybody asks */
+                             : 0; /* not written by a holder; contenders ask without it */
     for (size_t i = 0; i < count; i++) {
         struct cv_store *store = file->stores;
         while (store != NULL &&
@@ -657,7 +657,7 @@ static void mail_listen(struct file *file)
     }
     CV_ASSERT(file->mail_fd < 0); /* it is made once */
     if (uv_poll_init(file->loop, &file->mail, s->mail_fd) != 0) {
-        return; /* the marker tells, a little later */
+        return; /* the marker notifies, a little later */
     }
     file->mail_fd = s->mail_fd;
     s->mail_fd = -1;

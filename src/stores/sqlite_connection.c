@@ -127,11 +127,11 @@ int cv__sqlite_failed(struct cv_sqlite *s, const char *doing, struct cv_errtext 
                         locker);
     }
     if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_READONLY && access(s->path, W_OK) != 0) {
-        /* The file was opened for reading only; the kernel knows why. */
+        /* The file was opened for reading only; errno says why. */
         return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path, strerror(errno));
     }
     if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_READONLY) {
-        /* Or one of the files beside it, which belong to the user who began. */
+        /* Or one of the files beside it, which belong to the user who made them. */
         static const char *const ends[] = {"-wal", "-shm"};
         for (size_t i = 0; i < COUNT_OF(ends); i++) {
             char beside[PATH_MAX];
@@ -162,7 +162,7 @@ sqlite3_stmt *cv__sqlite_statement(struct cv_sqlite *s, enum cv_sqlite_statement
     return s->statement[which];
 }
 
-/* The file's real name: lifelines lie beside it, whichever way its users come to it. */
+/* The file's real name: the pipes are beside it, by whichever path it was opened. */
 static int path_resolve(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
 {
     char real[PATH_MAX];
@@ -176,8 +176,8 @@ static int path_resolve(struct cv_sqlite *s, const char *path, struct cv_errtext
     return CV_OK;
 }
 
-/* SQLite only says that it could not; the system knows why. It also tries to open for reading, and
- * then a file that may not be made is one that is not there. */
+/* SQLite says only that opening failed; errno says why. After a failure SQLite tries again for
+ * reading, so for a file that may not be made errno says that it does not exist. */
 static int open_failed(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr)
 {
     int why = s->db != NULL ? sqlite3_system_errno(s->db) : 0;
@@ -214,7 +214,7 @@ void cv__sqlite_log_write_back(struct cv_sqlite *s, bool is_closing)
         (void)sqlite3_wal_checkpoint_v2(
             s->db, NULL, is_closing ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
             NULL);
-        s->log_pages = 0; /* a reader may hold it up: do not repeat that at once */
+        s->log_pages = 0; /* a reader may have prevented it: not again at once */
     }
 }
 
@@ -229,7 +229,7 @@ static int column_add(struct cv_sqlite *s, const struct column *column)
 }
 
 /* The first process makes the tables. Two that begin together may each hold a lock that the other
- * one needs; SQLite sees that and gives up at once, without the patience it was asked for. */
+ * one needs; SQLite notices that and fails at once, whatever its busy time-out. */
 static bool file_prepare(struct cv_sqlite *s)
 {
     const int64_t give_up_ns = cv__clock_now_ns() + CV_SQLITE_BUSY_MS * INT64_C(1000000);
@@ -288,7 +288,7 @@ static int connection_open(struct cv_sqlite *s, const char *path, struct cv_errt
     return cv__sqlite_folder_make(folder, &s->file, reterr);
 }
 
-/* Could as many files be opened as a connection needs? SQLite does not say that this was why. */
+/* Are there enough free descriptors for a connection? SQLite does not report that as the cause. */
 static bool has_descriptors(void)
 {
     int fd[4];
@@ -326,7 +326,7 @@ void cv__sqlite_close(struct cv_sqlite *s)
     }
     cv__sqlite_log_write_back(s, /* is_closing= */ true);
     for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
-        (void)sqlite3_finalize(s->statement[i]); /* repeats an error that was told */
+        (void)sqlite3_finalize(s->statement[i]); /* returns the same error again */
         s->statement[i] = NULL;
     }
     (void)sqlite3_close(s->db); /* other statements are finalized where they were made */
@@ -342,9 +342,9 @@ void cv__sqlite_make_ready(struct cv_sqlite *s)
     }
     s->is_ready = true;
     for (uint32_t i = 0; i < CV_SQLITE_STATEMENTS; i++) {
-        (void)cv__sqlite_statement(s, (enum cv_sqlite_statement)i); /* its user will tell */
+        (void)cv__sqlite_statement(s, (enum cv_sqlite_statement)i); /* its use reports a failure */
     }
-    (void)cv__sqlite_log_sync(s); /* if it fails, the grant will tell */
+    (void)cv__sqlite_log_sync(s); /* the grant reports a failure */
 }
 
 /* ---- For commands, which wait -------------------------------------------------------------- */

@@ -122,8 +122,8 @@ static bool file_read(const char *path, char *ret_text, size_t bytes)
     return true;
 }
 
-/* The offset of CLOCK_BOOTTIME in our time namespace; empty: none. The kernel tells that of our
- * children's, which is ours unless we were made to give them another one. False: it could not be
+/* The offset of CLOCK_BOOTTIME in our time namespace; empty: none. The kernel shows that of our
+ * children's, which is ours unless unshare(2) gave them another one. False: it could not be
  * read, and must not be taken for none: instants of two namespaces cannot be compared. */
 static bool offset_read(char *ret_text, size_t bytes)
 {

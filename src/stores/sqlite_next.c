@@ -46,7 +46,7 @@ static bool next_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c,
                    ret_next->token > record_token && ret_next->label != record_label &&
                    ret_next->lease_ns > 0;
     }
-    (void)sqlite3_reset(q); /* what cannot be read is not there */
+    (void)sqlite3_reset(q); /* after an error, nobody is registered */
     return is_found;
 }
 
@@ -87,7 +87,7 @@ bool cv__sqlite_next_register(struct cv_sqlite *s, struct cv_sqlite_contender *c
     sqlite3_bind_text(q, 10, s->mail, -1, SQLITE_STATIC);
     sqlite3_bind_text(q, 11, s->boot, -1, SQLITE_STATIC);
     const bool is_written = sqlite3_step(q) == SQLITE_DONE;
-    (void)sqlite3_reset(q); /* repeats an error that was seen */
+    (void)sqlite3_reset(q); /* returns the same error again */
     return is_written;
 }
 
@@ -105,7 +105,7 @@ int cv__sqlite_next_withdraw(struct cv_sqlite *s, struct cv_sqlite_contender *c,
     sqlite3_bind_int64(q, 2, (int64_t)c->label);
     const bool is_done = sqlite3_step(q) == SQLITE_DONE;
     const int code = is_done ? CV_OK : cv__sqlite_failed(s, "write", reterr);
-    (void)sqlite3_reset(q); /* repeats the error that was told */
+    (void)sqlite3_reset(q); /* returns the same error again */
     return code;
 }
 
@@ -141,6 +141,6 @@ void cv__sqlite_mail_send(int mail, const struct cv_sqlite_mail *text)
 {
     /* A reader that is gone by now would raise SIGPIPE, which threads of ours have blocked. */
     const ssize_t written = write(mail, text, sizeof *text);
-    (void)written;     /* the marker tells it, too, and it asks */
-    (void)close(mail); /* what is in a pipe is its reader's */
+    (void)written;     /* the marker notifies it, too, and it asks */
+    (void)close(mail); /* its reader gets what is in the pipe */
 }

@@ -73,7 +73,7 @@ void cv__sqlite_pipe_unlink(const struct cv_sqlite *s, const char *pipe)
     if (cv__sqlite_pipe_is_valid(pipe)) {
         char path[CV_SQLITE_PATH_BYTES];
         cv__sqlite_pipe(s, pipe, path);
-        (void)unlink(path); /* a name that stays disturbs nobody */
+        (void)unlink(path); /* a name that stays is harmless */
     }
 }
 
@@ -115,7 +115,7 @@ bool cv__sqlite_mail_open(struct cv_sqlite *s)
     const bool is_made = mkfifo(path, 0660) == 0; /* others of our group may lead, and write here */
     s->mail_fd = is_made ? open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1;
     if (is_made && s->mail_fd < 0) {
-        (void)unlink(path); /* a name that stays disturbs nobody */
+        (void)unlink(path); /* a name that stays is harmless */
     }
     if (s->mail_fd < 0) {
         s->mail[0] = '\0';
@@ -127,7 +127,7 @@ void cv__sqlite_mail_unlink(struct cv_sqlite *s)
 {
     char path[CV_SQLITE_PATH_BYTES];
     cv__sqlite_pipe(s, s->mail, path);
-    (void)unlink(path); /* a name that stays disturbs nobody */
+    (void)unlink(path); /* a name that stays is harmless */
     if (s->mail_fd >= 0) {
         (void)close(s->mail_fd); /* the loop did not take it */
         s->mail_fd = -1;
@@ -148,7 +148,7 @@ static bool mail_is_left(const struct cv_sqlite *s, const char *mail)
     return false;
 }
 
-/* Is the name of the common pipe still there? Without it nobody hears our end. */
+/* Is the name of the common pipe still there? Without it the others do not notice our death. */
 static bool pipe_is_there(const struct cv_sqlite *s)
 {
     char path[CV_SQLITE_PATH_BYTES];
@@ -166,7 +166,7 @@ bool cv__sqlite_pipe_is_named(struct cv_sqlite *s, const char *pipe)
     }
     sqlite3_bind_text(q, 1, pipe, -1, SQLITE_STATIC);
     const int stepped = sqlite3_step(q);
-    (void)sqlite3_reset(q); /* repeats an error that we took for a yes */
+    (void)sqlite3_reset(q); /* an error counts as yes */
     return stepped != SQLITE_DONE;
 }
 
@@ -187,7 +187,7 @@ static void pipes_clean(struct cv_sqlite *s)
         }
         if (cv__sqlite_mail_is_valid(one->d_name) && strlen(one->d_name) < CV_SQLITE_PIPE_BYTES &&
             mail_is_left(s, one->d_name)) {
-            (void)unlinkat(dirfd(all), one->d_name, 0); /* a name that stays disturbs nobody */
+            (void)unlinkat(dirfd(all), one->d_name, 0); /* a name that stays is harmless */
         }
     }
     (void)closedir(all); /* it was only read */
@@ -259,7 +259,8 @@ void cv__sqlite_wake_others(const struct cv_sqlite *s, const struct cv_sqlite_co
         if (made >= 0) {
             (void)close(made); /* it is empty */
         }
-        (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* creating does not count */
+        (void)utimensat(AT_FDCWD, path, NULL,
+                        AT_SYMLINK_NOFOLLOW); /* creating it notifies nobody */
     }
     /* A notification may be lost: all contenders also ask now and then. */
 }

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HEIR_NS_MAX (2 * INT64_C(1000000000)) /* how long others keep back for a named heir */
+#define HEIR_NS_MAX (2 * INT64_C(1000000000)) /* how long others wait for a named heir */
 
-/* The lease is over and the command is not: the pipe wakes us when both are gone, and we look this
- * often in case that only the command is. */
+/* The lease is over, but the command still runs. The pipe wakes us when command and holder are both
+ * gone; the command may end before the holder does, so we also look this often. */
 #define OVERDUE_LOOK_NS (20 * INT64_C(1000000))
 
 /* The record as it is in the file. */
@@ -38,7 +38,7 @@ struct availability {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* A time from the file, which others may have written: small enough to be added to another. */
+/* A time from the file. Others may have written it: bounded, so that sums do not overflow. */
 static int64_t time_column(sqlite3_stmt *q, int index)
 {
     const int64_t most = INT64_MAX / 4;
@@ -77,7 +77,7 @@ static int row_read(struct cv_sqlite *s, const struct cv_sqlite_contender *c, st
     }
     const bool is_read = stepped == SQLITE_ROW || stepped == SQLITE_DONE;
     const int code = is_read ? CV_OK : cv__sqlite_failed(s, "read", reterr);
-    (void)sqlite3_reset(q); /* repeats the error that was told */
+    (void)sqlite3_reset(q); /* returns the same error again */
     return code;
 }
 
@@ -120,8 +120,8 @@ static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender
                                : judge_strange(c, row, now_ns);
     }
     if (cv__sqlite_pipe_is_inherited(s, row->pipe)) {
-        /* Whatever the lease says, and also if it was ours: its supervisor and guard should have
-         * ended the command by now, but they may be stopped, dead or late. The kernel knows. */
+        /* A command of this leadership still runs, which counts more than the lease, also if the
+         * record is ours: supervisor and guard may be stopped, dead or late. */
         return (struct availability){
             .is_free = false, .wait_ns = cv__max64(row->expires_ns - now_ns, OVERDUE_LOOK_NS)};
     }
@@ -129,7 +129,7 @@ static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender
         return (struct availability){
             .is_free = true, .why = CV_REASON_EXPIRED, .ended_ns_ago = now_ns - row->expires_ns};
     }
-    if (row->shown.label == c->label) { /* our own, which a new attempt gives up */
+    if (row->shown.label == c->label) { /* our own, of an attempt that is over */
         return (struct availability){.is_free = true, .why = CV_REASON_EXPIRED};
     }
     const bool is_cut = cv__sqlite_pipe_look(s, row->pipe) == CV_LIFELINE_CUT;
@@ -152,14 +152,14 @@ static int run_prepared(struct cv_sqlite *s, enum cv_sqlite_statement which,
     sqlite3_stmt *q = cv__sqlite_statement(s, which);
     const bool is_done = q != NULL && sqlite3_step(q) == SQLITE_DONE;
     const int code = is_done ? CV_OK : cv__sqlite_failed(s, "write to", reterr);
-    (void)sqlite3_reset(q); /* repeats the error that was told */
+    (void)sqlite3_reset(q); /* returns the same error again */
     return code;
 }
 
 static int write_step(struct cv_sqlite *s, sqlite3_stmt *q, struct cv_errtext *reterr)
 {
     const int code = sqlite3_step(q) == SQLITE_DONE ? CV_OK : cv__sqlite_failed(s, "write", reterr);
-    (void)sqlite3_reset(q); /* repeats the error that was told */
+    (void)sqlite3_reset(q); /* returns the same error again */
     return code;
 }
 
@@ -188,7 +188,7 @@ static int alive_note(struct cv_sqlite *s, uint64_t token, int64_t alive_wall_ns
     return write_step(s, q, reterr);
 }
 
-/* A new leadership in the trail; a token of 0: whichever is next in the sequence. */
+/* Adds a leadership to the trail; token 0: the next one of the sequence. */
 static int past_begin(struct cv_sqlite *s, const char *election, const char *node,
                       const char *version, int64_t wall_ns, uint64_t token,
                       struct cv_errtext *reterr)
@@ -299,7 +299,7 @@ static void answer_failed(struct cv_sqlite_job *job, const struct cv_errtext *wh
         .request = job->request.request, .verdict = CV_STORE_FAILED, .why = job->error.text};
 }
 
-/* Nobody holds the election: why? Not known is an answer, too. */
+/* Why nobody holds the election; CV_REASON_STARTED: not known. */
 static enum cv_reason find_why(struct cv_sqlite *s, const struct row *row,
                                const struct availability *seen)
 {
@@ -350,8 +350,8 @@ static void find_last(struct cv_sqlite *s, const struct cv_sqlite_contender *c,
     (void)sqlite3_reset(q);
 }
 
-/* What can be answered without writing is; the others are due to write. A contender that waits only
- * reads, and one that has seen a free record looks again when it has the write lock. */
+/* Answers a request that needs no write; marks any other as due. A contender that waits only reads,
+ * and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
 {
     job->is_due = job->asks_resign || job->request.forgets || job->request.verb == CV_STORE_RENEW ||
@@ -411,8 +411,8 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
     }
     if (token <= row->shown.token) { /* AUTOINCREMENT prevents it, unless a user edits the file */
         return cv__fail(&job->error, CV_E_STORE,
-                        "the tokens of '%s' would not grow: its record has %" PRIu64
-                        ", its history less",
+                        "the tokens of '%s' would not grow: its record has token %" PRIu64
+                        ", its history only smaller ones",
                         s->path, row->shown.token);
     }
     cv__sqlite_text(job->unused, sizeof job->unused, row->pipe);
@@ -443,15 +443,15 @@ static int acquire(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
         return CV_OK;
     }
     if (s->is_hasty && (is_again || !cv__sqlite_has_reserved(s, row->shown.token))) {
-        job->must_wait = true; /* it is not as it was when we looked */
+        job->must_wait = true; /* the record has changed since we looked */
         return CV_E_STORE;
     }
     int code = CV_OK;
     if (!is_again) {
         code = take(s, job, row, &availability);
     } else {
-        /* The pipe is gone if the first answer was that nobody knows: without one the others would
-         * take us for dead. */
+        /* A grant that we did not know of: its commit seemed to fail, or the record was given to us
+         * unheard. Without a pipe the others would take us for dead. */
         if (c->pipe_token != row->shown.token) {
             job->is_taken = true;
             code = cv__sqlite_pipe_take(s, c, row->shown.token, row->pipe, &job->error);
@@ -480,8 +480,8 @@ static int renew(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row
     return CV_OK;
 }
 
-/* A supervisor that releases has seen that nothing of its command is left. If the kernel knows
- * better, the lease is over and the record stays, with the pipe that the others wait for. */
+/* A supervisor that releases has seen that nothing of its command is left. If a process of it still
+ * holds the pipe, only the lease ends: the record stays, and the others wait for the pipe. */
 static void row_release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
     const int64_t now_ns = s->now_ns();
@@ -490,7 +490,8 @@ static void row_release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct r
     row->shown.remaining_ns = 0;
     row->expires_ns = now_ns;
     const struct cv_sqlite_contender *c = job->contender;
-    const bool has_own_pipe = c->has_descendants || c->pipe_fd >= 0; /* others inherit nothing */
+    const bool has_own_pipe =
+        c->has_descendants || c->pipe_fd >= 0; /* nobody inherits the shared one */
     job->is_outlived = has_own_pipe && cv__sqlite_pipe_is_inherited(s, row->pipe);
     if (!job->is_outlived) {
         row->shown.node[0] = '\0';
@@ -538,7 +539,7 @@ static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
         if (code == CV_OK && !job->is_outlived && !job->is_plain &&
             cv__sqlite_next_find(s, c, job->heir, &next, &job->mail)) {
             code = give(s, job, row, &next);
-            job->is_plain = job->must_wait = code != CV_OK; /* once more, without giving */
+            job->is_plain = job->must_wait = code != CV_OK; /* release again, without giving */
         }
         code = code == CV_OK ? row_write(s, c, row, &job->error) : code;
     }
@@ -588,7 +589,7 @@ static int forget(struct cv_sqlite *s, struct cv_sqlite_job *job, const struct r
         sqlite3_bind_text(q, 1, job->contender->election, -1, SQLITE_STATIC);
         code =
             sqlite3_step(q) == SQLITE_DONE ? CV_OK : cv__sqlite_failed(s, "write to", &job->error);
-        (void)sqlite3_finalize(q); /* repeats the error that was told */
+        (void)sqlite3_finalize(q); /* returns the same error again */
     }
     answer(job, CV_STORE_GRANTED, row);
     return code;
@@ -655,13 +656,13 @@ void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job)
         cv__sqlite_pipe_unlink(s, job->unused);
     }
     if (job->is_given) {
-        s->must_sync = true; /* the trail; its token is on the disk */
+        s->must_sync = true; /* for the trail; the token is on the disk */
         return;              /* whoever gave it has told the others */
     }
     cv__sqlite_wake_others(s, job->contender);
 }
 
-/* Nothing was written, as far as we know. If it was, other contenders need not wait for us. */
+/* Nothing was written, as far as we know. If it was, the closed pipe says that nobody leads. */
 static void undo(struct cv_sqlite_job *job)
 {
     if (job->is_taken) {
@@ -674,8 +675,8 @@ static void undo(struct cv_sqlite_job *job)
     job->unused[0] = '\0';
 }
 
-/* A renewal or release that is lost in a power failure was worth nothing, as the record is then of
- * another boot, and free: only grants with a new token wait for the disk. */
+/* Only grants with a new token wait for the disk. A power failure may undo a renewal or a release:
+ * then the record is of another boot, and free. */
 int cv__sqlite_begin(struct cv_sqlite *s, bool is_hasty, struct cv_errtext *reterr)
 {
     int code = CV_OK;
@@ -692,8 +693,8 @@ int cv__sqlite_commit(struct cv_sqlite *s, struct cv_errtext *reterr)
     return run_prepared(s, CV_SQLITE_COMMIT, reterr);
 }
 
-/* Carries out what is due, or only one of it, in one transaction. False: it failed after the write
- * lock was had, and everything is undone and still due; *ret_why says why. */
+/* Carries out what is due, or only one of it, in one transaction. False: it failed after it got
+ * the write lock, and everything is undone and still due; *ret_why says why. */
 static bool write_due(struct cv_sqlite *s, struct cv_sqlite_job *jobs, struct cv_sqlite_job *only,
                       bool is_hasty, struct cv_errtext *ret_why)
 {
@@ -728,7 +729,7 @@ static bool write_due(struct cv_sqlite *s, struct cv_sqlite_job *jobs, struct cv
     return code == CV_OK || !is_begun;
 }
 
-/* Does nothing of what is due need to wait for the disk? There is one reserved token at most. */
+/* May the commit return before the disk has it? There is one reserved token at most. */
 static bool may_be_hasty(const struct cv_sqlite *s, const struct cv_sqlite_job *jobs)
 {
     uint32_t grant_count = 0;
@@ -753,7 +754,7 @@ static bool must_wait(const struct cv_sqlite_job *jobs)
     return jobs != NULL;
 }
 
-/* One that cannot be written must not take the others with it: then each has its own turn. */
+/* If one request cannot be written, each is tried in a transaction of its own. */
 static void write_all(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
 {
     uint32_t due_count = 0;
@@ -807,7 +808,7 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         has_waiting = has_waiting || (job->answer.verdict == CV_STORE_HELD && !job->is_released);
         if (job->answer.verdict == CV_STORE_HELD && job->request.verb == CV_STORE_ACQUIRE &&
-            job->request.attempt != 0) { /* other questions are of no attempt */
+            job->request.attempt != 0) { /* a request without an attempt is no candidate's */
             job->contender->sought_attempt = job->request.attempt;
             job->contender->sought_lease_ns = job->request.lease_ns;
         }
@@ -847,7 +848,7 @@ int cv__sqlite_history(struct cv_sqlite *s, const char *election,
         past(user, &one);
     }
     const int code = stepped == SQLITE_DONE ? CV_OK : cv__sqlite_failed(s, "read", reterr);
-    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_finalize(q); /* returns the same error again */
     return code;
 }
 
@@ -864,6 +865,6 @@ int cv__sqlite_names(struct cv_sqlite *s, void (*name)(void *user, const char *n
         name(user, cv__sqlite_column(q, 0));
     }
     const int code = stepped == SQLITE_DONE ? CV_OK : cv__sqlite_failed(s, "read", reterr);
-    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_finalize(q); /* returns the same error again */
     return code;
 }

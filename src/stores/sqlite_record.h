@@ -124,7 +124,7 @@ struct cv_sqlite_job {
     bool is_plain;                     /* that failed: it is released without */
     bool is_untidy;                    /* answered, and cv__sqlite_tidy() is to follow */
     char unused[CV_SQLITE_PIPE_BYTES]; /* the pipe of a former leadership, to be removed then */
-    int mail; /* if it is given to another: by which that one is told, and what */
+    int mail; /* if it is given to another: the pipe of that one, and the message */
     struct cv_sqlite_mail mail_text;
 };
 

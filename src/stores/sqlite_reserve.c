@@ -33,7 +33,7 @@ static bool step(struct cv_sqlite *s, enum cv_sqlite_statement which, int expect
     if (is_done && ret != NULL) {
         *ret = sqlite3_column_int64(q, 0);
     }
-    (void)sqlite3_reset(q); /* repeats an error that was seen */
+    (void)sqlite3_reset(q); /* returns the same error again */
     return is_done;
 }
 
@@ -51,8 +51,8 @@ static bool register_next(struct cv_sqlite *s, struct cv_sqlite_contender *next)
     return take_number(s, &number) && cv__sqlite_next_register(s, next, (uint64_t)number);
 }
 
-/* A token for whoever of this connection needs one (NULL: none), and one for the next contender
- * (NULL: none) of its own. */
+/* Takes a token for this connection (ret_number NULL: none), and registers the next contender
+ * (NULL: none) with a token of its own. */
 static bool take_tokens(struct cv_sqlite *s, int64_t *ret_number, struct cv_sqlite_contender *next,
                         bool *ret_registered)
 {
@@ -77,7 +77,7 @@ void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above, struct cv_sqlite_co
     int64_t number = 0;
     struct cv_errtext error;
     if (cv__sqlite_file_check(s->path, &s->file, &error) != CV_OK) {
-        return; /* the next request will tell */
+        return; /* the next request reports it */
     }
     cv__sqlite_make_ready(s);
     const bool must_reserve = above != 0 && s->reserved_token <= above;
@@ -90,12 +90,12 @@ void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above, struct cv_sqlite_co
         next->is_next_durable = false;
         next->next_attempt = 0; /* if it is not registered now, it will try again */
     }
-    (void)sqlite3_busy_timeout(s->db, 0); /* others are in more of a hurry; later, then */
+    (void)sqlite3_busy_timeout(s->db, 0); /* if another has the lock: later */
     const bool is_taken = (must_reserve || next != NULL) &&
                           take_tokens(s, must_reserve ? &number : NULL, next, &is_registered);
     (void)sqlite3_busy_timeout(s->db, CV_SQLITE_BUSY_MS);
     if (!cv__sqlite_log_sync(s)) {
-        return; /* a number that may be forgotten is not used */
+        return; /* a token that a power failure may undo is not used */
     }
     s->must_sync = false;
     if (is_taken && number > 0) {

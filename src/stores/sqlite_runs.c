@@ -29,7 +29,7 @@ static sqlite3_stmt *row_find(struct cv_sqlite *s, const char *sql, const char *
     const bool is_read = stepped == SQLITE_ROW || stepped == SQLITE_DONE;
     *ret_code = is_read ? CV_OK : runs_failed(s, "read", reterr);
     if (stepped != SQLITE_ROW) {
-        (void)sqlite3_finalize(q); /* repeats the error that was told */
+        (void)sqlite3_finalize(q); /* returns the same error again */
         q = NULL;
     }
     return q;
@@ -100,7 +100,7 @@ static int runs_replace(struct cv_sqlite *s, const char *election, const struct 
         stepped = sqlite3_step(q);
     }
     const int code = stepped == SQLITE_DONE ? CV_OK : runs_failed(s, "write", reterr);
-    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_finalize(q); /* returns the same error again */
     return code;
 }
 

@@ -59,7 +59,7 @@ void cv__sqlite_wait_begin(struct cv_sqlite *s, struct cv_sqlite_contender *c)
     const int bytes = snprintf(text, sizeof text, "%" PRId64 "\n%s\n%s\n", cv__clock_wall_ns(),
                                c->node, c->version);
     if (c->waiting >= 0 && pwrite(c->waiting, text, (size_t)bytes, 0) != bytes) {
-        cv__sqlite_wait_end(s, c); /* a full disk: then it is not known */
+        cv__sqlite_wait_end(s, c); /* a full disk: then it is not listed */
         c->is_waiting = true;
     }
 }
@@ -78,7 +78,7 @@ void cv__sqlite_wait_end(struct cv_sqlite *s, struct cv_sqlite_contender *c)
     s->waiting_count--;
 }
 
-/* False: there is nobody behind this file. */
+/* False: no process has this file locked. */
 static bool wait_read(const char *path, struct cv_store_listed *ret_one)
 {
     char text[WAIT_BYTES];
@@ -160,7 +160,7 @@ void cv__sqlite_list(struct cv_sqlite *s, struct cv_sqlite_job *job)
     } else {
         wait_list(s, c, holder, job->request.list);
     }
-    (void)sqlite3_finalize(q); /* repeats the error that was told */
+    (void)sqlite3_finalize(q); /* returns the same error again */
     job->answer = (struct cv_store_answer){.request = job->request.request,
                                            .verdict = is_read ? CV_STORE_GRANTED : CV_STORE_FAILED,
                                            .why = is_read ? NULL : job->error.text};

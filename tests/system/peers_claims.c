@@ -12,9 +12,9 @@
  * change: "claim PID T TOKEN UNTIL" (from T on it may act, until UNTIL at least), "end PID T". It
  * also asks in the handler of SIGCONT: at the first instant after a stop, when the library's own
  * threads may not have noticed the time yet. All processes are on one host, so the instants
- * (CLOCK_BOOTTIME) are of one clock. Whoever kills a member that may lead adds its "end" line, if the
- * others need not wait for its lease. The judge joins the claims of one process with one token, and
- * has src/properties look at them in the order in which they began: at-most-one-leader and
+ * (CLOCK_BOOTTIME) are of one clock. Whoever kills a member adds its "end" line, if the others need
+ * not wait for its lease. The judge joins the claims of one process with one token, and has
+ * src/properties look at them in the order in which they began: at-most-one-leader and
  * token-monotonic. Exit status 1: one of them is broken. */
 #include "core/types.h"
 #include "os/clock.h"

@@ -317,7 +317,7 @@ EDITS = [
          [("secret != next->secret || next->is_told", "secret != next->secret")],
          "store_postgres", "a_secret_is_believed_once"),
     Edit("postgres-given-on-another-connection", "src/stores/postgres.c",
-         [("        store->place = (struct cv_pg_next){0}; /* what is told from now on may be missed */\n", "")],
+         [("        store->place = (struct cv_pg_next){0}; /* notifications may be missed from now on */\n", "")],
          "store_postgres", "a_contender_that_missed_the_notification_asks_for_the_row"),
     Edit("postgres-session-settings", PG_SCRIPT,
          [("current_setting('synchronous_commit') END, false);", "current_setting('synchronous_commit') END, true);")],
