@@ -237,6 +237,16 @@ static void tell_waiting(struct cv_etcd_wire *wire, const char *why)
     }
 }
 
+/* A ticket becomes a header of each request, so a server must not put a line end into it. */
+static bool is_ticket(const char *text)
+{
+    const char *at = text;
+    while (*at > ' ' && *at <= '~') {
+        at++;
+    }
+    return at != text && *at == '\0' && at - text < CV_ETCD_TICKET_BYTES;
+}
+
 static void on_login(void *user, const struct cv_http_result *result)
 {
     struct cv_etcd_wire *wire = user;
@@ -244,7 +254,7 @@ static void on_login(void *user, const struct cv_http_result *result)
     cJSON *reply = cJSON_ParseWithLength(result->body, result->body_bytes);
     const char *ticket = cv__etcd_string(reply, "token");
     char why[256] = "";
-    if (result->status == 200 && ticket[0] != '\0' && strlen(ticket) < CV_ETCD_TICKET_BYTES) {
+    if (result->status == 200 && is_ticket(ticket)) {
         (void)snprintf(wire->authorization, sizeof wire->authorization, "%s", ticket);
         wire->ticket++;
     } else {
@@ -709,7 +719,7 @@ static int read_user(struct cv_etcd_wire *wire, const struct cv_address *address
     return read;
 }
 
-static int read_hosts(struct cv_etcd_wire *wire, const struct cv_address *address, bool is_tls,
+static int read_hosts(struct cv_etcd_wire *wire, const struct cv_address *address,
                       struct cv_errtext *reterr)
 {
     wire->endpoint_count = cv__address_host_count(address);
@@ -725,7 +735,7 @@ static int read_hosts(struct cv_etcd_wire *wire, const struct cv_address *addres
             return code;
         }
         (void)snprintf(wire->endpoint[i], sizeof wire->endpoint[i], "http%s://%s",
-                       is_tls ? "s" : "", endpoint);
+                       wire->tls.is_used ? "s" : "", endpoint);
     }
     return CV_OK;
 }
@@ -748,17 +758,17 @@ int cv__etcd_wire_read(struct cv_etcd_wire *wire, const struct cv_address *addre
         return cv__fail(reterr, CV_E_INVALID, "option 'tls' of an etcd: address is yes or no");
     }
     const bool is_meant = has_option(address, "cacert") || has_option(address, "cert");
-    const bool is_tls = wanted[0] != '\0' ? strcmp(wanted, "yes") == 0 : is_meant;
-    code = read_hosts(wire, address, is_tls, reterr);
+    wire->tls.is_used = wanted[0] != '\0' ? strcmp(wanted, "yes") == 0 : is_meant;
+    code = read_hosts(wire, address, reterr);
     code = code != CV_OK ? code : read_files(address, &wire->tls, reterr);
     return code != CV_OK ? code : read_user(wire, address, reterr);
 }
 
 int cv__etcd_wire_open(struct cv_etcd_wire *wire, uv_loop_t *loop, struct cv_errtext *reterr)
 {
-    wire->http = cv__http_new(loop, &wire->tls);
-    if (wire->http == NULL) {
-        return cv__fail(reterr, CV_E_MEMORY, "out of memory");
+    const int code = cv__http_new(loop, &wire->tls, &wire->http, reterr);
+    if (code != CV_OK) {
+        return code;
     }
     wire->waiting_end = &wire->waiting;
     (void)uv_timer_init(loop, &wire->flush); /* cannot fail */

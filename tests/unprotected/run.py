@@ -20,7 +20,7 @@ SECONDS = 240
 
 Edit = collections.namedtuple("Edit", "name file pairs test point")
 
-MODULES = ["conclave-etcd.so", "conclave-postgres.so", "conclave-zookeeper.so"]
+MODULES = ["conclave-etcd.so", "conclave-tls.so", "conclave-postgres.so", "conclave-zookeeper.so"]
 # What a test needs, if it is not a program of its own name.
 NEEDS = {
     "test_hostile": ["conclave", *MODULES],
