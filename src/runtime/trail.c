@@ -75,14 +75,16 @@ static void write_one(sqlite3 *db, const char *sql, const struct note *note, con
 static void note_write(void *data)
 {
     const struct note *note = data;
-    /* Several contenders of a machine see the same leadership: the first record of its beginning
-     * and of its end counts. A contender that sees a token knows that all earlier ones are over,
-     * but not since when. */
+    /* Several contenders of a machine see the same leadership, and may write it in another order
+     * than they saw it: the earliest time counts. The leader itself knows first that it began. A
+     * contender that sees a token knows that all earlier ones are over, but not since when. */
     static const char replaces[] = "UPDATE conclave_seen SET to_wall_ns = ?5, why = 'gone'"
                                    " WHERE address = ?1 AND election = ?2 AND to_wall_ns IS NULL"
                                    " AND token < ?3 AND ?4 IS NOT NULL";
-    static const char begins[] = "INSERT OR IGNORE INTO conclave_seen (address, election, token,"
-                                 " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)";
+    static const char begins[] = "INSERT INTO conclave_seen (address, election, token,"
+                                 " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)"
+                                 " ON CONFLICT DO UPDATE SET"
+                                 " from_wall_ns = min(from_wall_ns, excluded.from_wall_ns)";
     /* Contenders that only watched write 'gone'; the leader itself may write the reason later. The
      * earliest end counts: a leader that was paused notices the end last. */
     static const char ends[] = "UPDATE conclave_seen SET why = ?4,"

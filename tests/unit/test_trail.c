@@ -1,0 +1,71 @@
+/* tests/unit/test_trail.c - several contenders of a machine record the same leadership, and the one
+ * that saw it first may write last. */
+#include "runtime/trail.h"
+
+#include "core/types.h"
+#include "os/loop.h"
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ADDRESS "zookeeper://127.0.0.1:1/conclave"
+
+static char folder[TEST_FOLDER_BYTES];
+static uv_loop_t loop;
+static struct cv_store_past story[4];
+static uint32_t story_count;
+
+static int setup(void **unused)
+{
+    (void)unused;
+    struct cv_errtext why;
+    story_count = 0;
+    return test_folder_make(folder) && setenv("CONCLAVE_STATE", folder, 1) == 0 &&
+                   cv__loop_init(&loop, &why) == CV_OK
+               ? 0
+               : -1;
+}
+
+static int teardown(void **unused)
+{
+    (void)unused;
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&loop) == 0 ? test_folder_remove(folder) : -1;
+}
+
+static void on_past(void *user, const struct cv_store_past *past)
+{
+    (void)user;
+    assert_true(story_count < COUNT_OF(story));
+    story[story_count++] = *past;
+}
+
+static void leadership_does_not_end_before_it_began(void **unused)
+{
+    (void)unused;
+    static const struct cv_store_kind without_trail; /* so ours is read */
+    struct cv_shared_list list = {0};
+    struct cv_trail *trail;
+    struct cv_errtext why;
+    assert_int_equal(cv__trail_open(&loop, &list, &trail, &why), CV_OK);
+    cv__trail_note(trail, ADDRESS, "job", "a", 7, NULL,
+                   /* ago_ns= */ 0);                                   /* seen by a waiting one */
+    cv__trail_note(trail, ADDRESS, "job", "a", 7, NULL, 2 * NS_PER_S); /* by the leader */
+    cv__trail_note(trail, ADDRESS, "job", "", 7, "resigned", NS_PER_S);
+    cv__trail_close(trail);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+
+    assert_int_equal(cv__trail_read(&without_trail, ADDRESS, "job", on_past, NULL, &why), CV_OK);
+    assert_int_equal(story_count, 1);
+    assert_string_equal(story[0].why, "resigned");
+    assert_true(story[0].from_wall_ns < story[0].to_wall_ns);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(leadership_does_not_end_before_it_began, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
