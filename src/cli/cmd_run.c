@@ -502,7 +502,6 @@ static void loop(struct run *run)
 {
     run->turn_ns = cv__clock_now_ns();
     while (!run->is_over) {
-        note_turn(run);
         const bool is_overdue = run->stage == STAGE_STOPPING &&
                                 cv__clock_now_ns() - run->stop_ns > run->settings->grace_ns +
                                                                         run->settings->cleanup_ns +
@@ -525,6 +524,7 @@ static void loop(struct run *run)
             run->must_look = false;
             on_change(run);
         }
+        note_turn(run); /* before the end of the command is explained */
         if (waits[1].revents != 0) {
             cv__supervisor_dispatch(run->supervisor);
         }

@@ -255,6 +255,11 @@ static void told(void *self, const struct cv_leadership *leadership)
     if (was_leading != b->is_leading) {
         b->lost = b->is_leading ? CV_REASON_STARTED : known.reason;
     }
+    if (!was_leading &&
+        b->is_leading) { /* an earlier resignation that came too late is forgotten */
+        b->why = CV_REASON_STARTED;
+        b->has_heir = false;
+    }
     const char *name = "";
     if (b->is_leading) {
         name = b->node;

@@ -620,6 +620,38 @@ def an_outage_is_not_reported_as_something_else(stage):
         raise Failure(f"watch says {reasons}")
 
 
+def an_outage_does_not_explain_the_end_of_the_next_leadership(stage):
+    seen = stage.watch("elsewhere")
+    node = stage.spawn(command=["sleep", "1000"])
+    token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == node else None, "a leader")
+    await_that(lambda: any(line["token"] == token for line in seen()), "the watcher sees it")
+    with an_outage(stage):
+        await_that(lambda: "leadership lost (" in (stage.folder / f"{node}.err").read_text(), "it gives up")
+        await_that(lambda: seen()[-1]["leader"] is None, "its lease is over")
+        other = stage.spawn(command=["true"], options=["-w", "4s"])  # the first does not release that long
+        if stage.process[other].wait(timeout=LIMIT) != 125:
+            raise Failure("another one got an answer in an outage")
+    later = await_that(lambda: told(stage)["token"] if (stage.folder / f"{node}.err").read_text().count("elected") >= 2
+                       and told(stage).get("token", 0) > token else None, "it leads again")
+    stage.process[node].terminate()
+    stage.process[node].wait(timeout=LIMIT)
+    if history(stage, None).get(later) != "resigned":
+        raise Failure(f"told to end, and history says {history(stage, None)}")
+
+
+def a_stopped_leader_does_not_blame_the_store(stage):
+    """It goes on when its command is gone, and its lease is not over yet."""
+    node = stage.spawn(command=["sh", "-c", f"echo $$ >{stage.folder}/pid; exec sleep 1000"])
+    pid = await_that(lambda: (stage.folder / "pid").exists() and (stage.folder / "pid").read_text().strip(), "a leader")
+    await_that(lambda: "runs as process" in (stage.folder / f"{node}.err").read_text(), "it knows")
+    stage.stop(stage.process[node].pid)
+    await_that(lambda: not os.path.exists(f"/proc/{pid}"), "the guard ends the command")
+    os.kill(stage.process[node].pid, signal.SIGCONT)
+    said = await_that(lambda: re.search(r"leadership lost \(.*\)", (stage.folder / f"{node}.err").read_text()), "its end")
+    if said.group() != "leadership lost (expired)":
+        raise Failure(f"it was stopped, and says: {said.group()}")
+
+
 def a_watcher_that_slept_does_not_report_the_reason_of_another_leadership(stage):
     """It saw the first leadership begin and the second one end."""
     seen = stage.watch("elsewhere")
@@ -963,6 +995,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          others_hear_that_the_work_of_the_leader_was_stuck,
          others_do_not_hear_more_of_a_killed_leader_than_is_known,
          others_do_not_hear_more_of_a_stopped_leader_than_is_known, an_outage_is_not_reported_as_something_else,
+         an_outage_does_not_explain_the_end_of_the_next_leadership, a_stopped_leader_does_not_blame_the_store,
          a_watcher_that_slept_does_not_report_the_reason_of_another_leadership,
          the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
