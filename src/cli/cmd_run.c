@@ -66,7 +66,7 @@ struct run {
     uint64_t token;         /* of the current run, or of the last one */
     int64_t stop_ns;        /* when the command was told to stop */
     bool must_resign;       /* a resignation was requested */
-    bool is_finished;       /* the command has ended by itself */
+    bool is_finished;       /* the command has ended by itself, or must not run in this period */
     int64_t valid_until_ns; /* as of the latest renewal */
     int64_t turn_ns;        /* when the loop last ran */
     bool was_paused;        /* this process did not run for a while since the last renewal */
@@ -116,14 +116,17 @@ static bool period_begin(struct run *run)
         return true;
     case CV_EVERY_DONE:
         say(run, "%s", run->every.line);
+        run->is_finished = true; /* nobody told it to resign: there is nothing to do */
         end(run, EXIT_FINE);
         break;
     case CV_EVERY_FAILED:
         cv__complain("%s: %s", run->settings->name, run->every.line);
+        run->is_finished = true;
         end(run, (int)run->settings->conflict);
         break;
     case CV_EVERY_BROKEN:
         cv__complain("%s: %s", run->settings->name, run->every.line);
+        run->is_finished = true;
         end(run, EXIT_LOST);
         break;
     case CV_EVERY_FENCED: /* the election will report it, too */

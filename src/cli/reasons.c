@@ -29,7 +29,8 @@ static const struct cv_cli_reason texts[] = {
                                "find out where its command or application hangs"},
     [CV_REASON_DIED] = {"the leader's process and everything that it started are gone",
                         "find out why: its exit status, the kernel's log, its memory use"},
-    [CV_REASON_FINISHED] = {"the command ended by itself", "nothing"},
+    [CV_REASON_FINISHED] = {"the command ended by itself, or a job was already done in this period",
+                            "nothing"},
     [CV_REASON_GONE] =
         {"the leadership ended, but the store does not record whether the leader resigned, died or "
          "was late",

@@ -843,6 +843,9 @@ def a_period_is_run_once(stage):
     runs = [row for row in json.loads(history.stdout) if "period_unix_s" in row]
     if len(runs) != 1 or (runs[0]["node"], runs[0]["token"], runs[0]["status"]) != (node, int(token), 0):
         raise Failure(f"history says {history.stdout}")
+    led = [row for row in json.loads(history.stdout) if "period_unix_s" not in row]
+    if {row["why"] for row in led} != {"finished"} or any(row["to_unix_s"] < row["from_unix_s"] for row in led):
+        raise Failure(f"those that found it done resigned, or ended before they began: {led}")
 
 
 def a_job_whose_runner_is_killed_is_run_by_another(stage):
