@@ -23,7 +23,8 @@ struct settings {
     struct cv_store_past last;
     bool has_last;
     uint64_t shown_count;
-    bool is_narrow; /* no room for a table */
+    bool is_narrow;  /* no room for a table */
+    int token_width; /* of the column; 0: nothing was printed yet */
     char alike[CV_ALIKE_BYTES];
     struct cv_json json;
     const struct cv_store_kind *kind; /* NULL: there is no store to ask */
@@ -155,9 +156,17 @@ static void print_json(struct settings *s, const struct cv_store_past *past, str
     cv__json_close(&s->json, '}');
 }
 
-static void print_header(void)
+/* Tokens of ZooKeeper have ten digits and more. The first one of a table tells. */
+static void choose_width(struct settings *s, uint64_t token)
 {
-    (void)printf("%-23s  %-23s  %12s  %6s  %-17s  %s\n", "from", "to", "lasted", "token",
+    if (s->token_width == 0) {
+        s->token_width = token > 999999 ? 12 : 6;
+    }
+}
+
+static void print_header(int width)
+{
+    (void)printf("%-23s  %-23s  %12s  %*s  %-17s  %s\n", "from", "to", "lasted", width, "token",
                  "why ended", "leader");
 }
 
@@ -169,7 +178,7 @@ static void print_notes(const struct cv_store_past *past, struct gap gap)
     } else if (may_have_ended_before(past) && past->to_wall_ns != 0) {
         (void)printf("  (ended then or before)");
     }
-    if (gap.ns >= 0) {
+    if (gap.ns >= (gap.is_lower_bound ? NS_PER_MS : 0)) { /* "at least 0.000 s" says nothing */
         (void)printf("  (nobody for %s%.3f s before)",
                      gap.is_upper_bound   ? "at most "
                      : gap.is_lower_bound ? "at least "
@@ -202,7 +211,8 @@ static void print_text(const struct settings *s, const struct cv_store_past *pas
     } else {
         (void)printf("%-23s", is_over ? "(not known)" : "(still leads)");
     }
-    cv__print(stdout, "  %12s  %6llu  %-17s  %s", lasted, token, past->why, past->node);
+    cv__print(stdout, "  %12s  %*llu  %-17s  %s", lasted, s->token_width, token, past->why,
+              past->node);
     print_notes(past, gap);
 }
 
@@ -246,11 +256,12 @@ static void on_past(void *user, const struct cv_store_past *seen)
     if (!is_wanted) {
         return;
     }
+    choose_width(s, past->token);
     if (s->is_json) {
         print_json(s, past, gap);
     } else {
         if (s->shown_count == 0 && !s->is_narrow) {
-            print_header();
+            print_header(s->token_width);
         }
         print_text(s, past, gap);
     }
@@ -292,7 +303,7 @@ static void print_run_narrow(const struct cv_job_run *run)
     (void)printf(", token %llu\n", (unsigned long long)run->token);
 }
 
-static void print_run(const struct cv_job_run *run)
+static void print_run(const struct settings *s, const struct cv_job_run *run)
 {
     char period[CV_PERIOD_TEXT_BYTES];
     (void)printf("%s  ", cv__period_text(run->period_s, period));
@@ -304,7 +315,7 @@ static void print_run(const struct cv_job_run *run)
     } else {
         (void)printf("%-23s  %6s", "(not ended)", "-");
     }
-    (void)printf("  %6llu  %s\n", (unsigned long long)run->token, run->node);
+    (void)printf("  %*llu  %s\n", s->token_width, (unsigned long long)run->token, run->node);
 }
 
 static bool run_is_wanted(const struct settings *s, const struct cv_job_run *run)
@@ -314,8 +325,8 @@ static bool run_is_wanted(const struct settings *s, const struct cv_job_run *run
                      : end_ns >= s->since_ns;
 }
 
-/* If the store cannot be asked, this is only a complaint: the leaderships have been printed. */
-static void show_runs(struct settings *s, const struct cv_store_kind *kind, const char *address,
+/* False: the store cannot be asked. The leaderships have been printed by then. */
+static bool show_runs(struct settings *s, const struct cv_store_kind *kind, const char *address,
                       const char *election)
 {
     static struct cv_store_runs stored;
@@ -325,7 +336,7 @@ static void show_runs(struct settings *s, const struct cv_store_kind *kind, cons
     if (cv__inquire_runs(kind, address, election, &stored, CV_INQUIRY_MS, &verdict, &error) !=
         CV_OK) {
         cv__complain("cannot show the runs: %s", error.text);
-        return;
+        return false;
     }
     bool has_head = s->is_json;
     cv__runs_read(stored.text, &runs);
@@ -333,12 +344,13 @@ static void show_runs(struct settings *s, const struct cv_store_kind *kind, cons
         if (!run_is_wanted(s, &runs.run[i])) {
             continue;
         }
+        choose_width(s, runs.run[i].token);
         if (!has_head && s->is_narrow) {
             (void)printf("%sruns, by period:\n", s->shown_count > 0 ? "\n" : "");
             has_head = true;
         } else if (!has_head) {
-            (void)printf("%s%-25s  %-23s  %-23s  %6s  %6s  %s\n", s->shown_count > 0 ? "\n" : "",
-                         "PERIOD", "START", "END", "STATUS", "TOKEN", "NODE");
+            (void)printf("%s%-25s  %-23s  %-23s  %6s  %*s  %s\n", s->shown_count > 0 ? "\n" : "",
+                         "PERIOD", "START", "END", "STATUS", s->token_width, "TOKEN", "NODE");
             has_head = true;
         }
         s->shown_count++;
@@ -347,9 +359,10 @@ static void show_runs(struct settings *s, const struct cv_store_kind *kind, cons
         } else if (s->is_narrow) {
             print_run_narrow(&runs.run[i]);
         } else {
-            print_run(&runs.run[i]);
+            print_run(s, &runs.run[i]);
         }
     }
+    return true;
 }
 
 static int parse(int argc, char **argv, struct settings *s)
@@ -406,8 +419,11 @@ static int show_store(struct settings *s, const char *election)
     s->address = address;
     s->election = election;
     if (cv__inquire_trail(kind, address, election, on_past, s, &error) == CV_OK) {
-        show_runs(s, kind, address, election);
-        if (s->shown_count == 0) {
+        const bool is_answered = show_runs(s, kind, address, election);
+        if (s->shown_count == 0 && !is_answered) {
+            status =
+                EXIT_CANNOT; /* the trail of this machine alone does not mean that nobody led */
+        } else if (s->shown_count == 0) {
             (void)cv__inquire_alike(kind, address, election, s->alike);
         }
     } else {
@@ -433,12 +449,12 @@ static int run(int argc, char **argv)
     }
     status = cv__cli_peers_is(s.via) ? cv__cli_peers_history(s.via, s.node, election, on_past, &s)
                                      : show_store(&s, election);
-    if (status != EXIT_FINE) {
-        return status;
-    }
     if (s.is_json) {
         cv__json_close(&s.json, ']');
         (void)printf("\n");
+    }
+    if (status != EXIT_FINE) {
+        return status;
     }
     if (s.shown_count == 0) {
         cv__complain("%s: no leadership is recorded%s%s", election, s.has_at ? " then" : "",

@@ -78,6 +78,10 @@ static void print_leader(const struct known *known)
     if (known->inquiry.verdict != CV_STORE_HELD) {
         /* Some stores keep nothing of an ended leadership; then use what this machine has seen. */
         const bool is_kept = r->token != 0;
+        if (!is_kept && known->last.token == 0) {
+            cv__print(stdout, "%s: nobody leads, and no leadership is known\n", known->name);
+            return;
+        }
         const char *why = !is_kept                        ? known->last.why
                           : r->ended != CV_REASON_STARTED ? cv_reason_name(r->ended)
                                                           : "";
@@ -170,13 +174,18 @@ static void show_unreachable(const struct listing *listing, const char *name, co
     }
 }
 
-/* If nobody takes part and nobody ever led, perhaps the user meant another election. */
+/* If nobody takes part and nobody ever led, perhaps the user meant another election or file. */
 static void doubt_name(const struct listing *listing, const struct known *known)
 {
     char alike[CV_ALIKE_BYTES];
-    if (known->inquiry.verdict != CV_STORE_HELD && known->inquiry.record.token == 0 &&
-        known->last.token == 0 && known->waiting->count == 0 &&
-        cv__inquire_alike(listing->kind, listing->address, known->name, alike)[0] != '\0') {
+    if (known->inquiry.verdict == CV_STORE_HELD || known->inquiry.record.token != 0 ||
+        known->last.token != 0 || known->waiting->count != 0) {
+        return;
+    }
+    const char *absent = cv__inquiry_absent_file(listing->kind, listing->address);
+    if (absent != NULL) {
+        cv__complain("%s: the file '%s' does not exist yet", known->name, absent);
+    } else if (cv__inquire_alike(listing->kind, listing->address, known->name, alike)[0] != '\0') {
         cv__complain("%s: the store has no such election%s", known->name, alike);
     }
 }

@@ -24,8 +24,9 @@ static bool time_read(const char *option, const char *text, int64_t *ret_s)
     if (cv__period_parse(text, ret_s)) {
         return true;
     }
-    cv__complain("%s takes whole seconds, such as 90s, 15min, 6h, 1d or 1w, not '%s'", option,
-                 text);
+    cv__complain(
+        "%s takes a whole number with its unit, such as 90s, 15min, 6h, 1d or 1w, not '%s'", option,
+        text);
     return false;
 }
 

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define FILE_MS 100 /* how often to look for a file that does not exist yet */
+
 struct settings {
     const char *name;
     const char *via;
@@ -77,10 +79,16 @@ static void print_text(const struct settings *settings, const struct cv_election
     (void)localtime_r(&seconds, &local);
     (void)strftime(stamp, sizeof stamp, "%H:%M:%S", &local);
     cv__print(stdout, "%s.%03d  %s: ", stamp, (int)(now_ns % NS_PER_S / NS_PER_MS), settings->name);
-    if (status->trouble[0] != '\0') {
-        cv__print(stdout, "%s", status->trouble);
+    if (status->trouble[0] != '\0' && status->leader[0] == '\0') {
+        cv__print(stdout, "it is not known who leads: %s", status->trouble);
+    } else if (status->trouble[0] != '\0') {
+        cv__print(stdout, "%s leads%s, token %llu, as last known: %s", status->leader,
+                  status->role == CV_ROLE_LEADER ? " (this process)" : "",
+                  (unsigned long long)status->token, status->trouble);
     } else if (status->leader[0] == '\0') {
-        (void)printf("nobody leads (%s)", cv_reason_name(status->reason));
+        const bool is_known = status->reason != CV_REASON_STARTED;
+        (void)printf(is_known ? "nobody leads (%s)" : "nobody leads",
+                     cv_reason_name(status->reason));
     } else {
         cv__print(stdout, "%s leads%s, token %llu (%s", status->leader,
                   status->role == CV_ROLE_LEADER ? " (this process)" : "",
@@ -183,6 +191,29 @@ static void show_nobody(struct follower *f)
     free(address);
 }
 
+/* An observer makes no file: it would belong to the observer, and contenders of other users could
+ * not write it. */
+static void await_file(struct follower *f, int signal_fd)
+{
+    char *address;
+    struct cv_errtext unused; /* as above */
+    if (f->is_over || cv__place_address(f->settings->via, &address, &unused) != CV_OK) {
+        return;
+    }
+    const struct cv_store_kind *kind = cv__store_find(address);
+    struct pollfd wait = {.fd = signal_fd, .events = POLLIN};
+    bool is_said = false;
+    while (!f->is_over && kind != NULL && cv__inquiry_absent_file(kind, address) != NULL) {
+        if (!is_said) {
+            cv__complain("the file '%s' does not exist yet; waiting for it",
+                         cv__inquiry_absent_file(kind, address));
+            is_said = true;
+        }
+        f->is_over = poll(&wait, 1, FILE_MS) > 0;
+    }
+    free(address);
+}
+
 void cv__follow_notice(void *unused, enum cv_log_level level, const char *line)
 {
     (void)unused;
@@ -201,6 +232,7 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_reco
     settings->options.log = cv__follow_notice;
     if (settings->options.is_observer) {
         show_nobody(&f);
+        await_file(&f, signal_fd);
     }
     if (f.is_over) {
         return f.exit_status;

@@ -409,7 +409,7 @@ export CONCLAVE_STATE="$work/fresh"
 run 0 status
 check 'no elections' [ ! -s out ]
 run 1 status x
-check 'nobody leads' [ "$(cat out)" = 'x: nobody leads (last token 0)' ]
+check 'nobody leads' [ "$(cat out)" = 'x: nobody leads, and no leadership is known' ]
 fails 1 'x: nobody leads' resign x
 fails 1 'x: no leadership is recorded$' history x
 fails 1 'x: no leadership is recorded then' history x --at 10min
@@ -628,6 +628,19 @@ for question in status 'status x' 'history x' 'resign x' 'forget x'; do
     "$CONCLAVE" $question --via "sqlite:$PWD/fresh.db" >out 2>err
     check "conclave $question: creates no file" [ ! -e fresh.db ]
 done
+run 1 status x --via "sqlite:$PWD/fresh.db"
+check 'the status of one election in a file that is not there' [ "$(cat out err | sed "s|'.*/|'|")" = \
+    "x: nobody leads, and no leadership is known
+conclave: x: the file 'fresh.db' does not exist yet" ]
+"$CONCLAVE" watch x --via "sqlite:$PWD/fresh.db" --changes 2 >watched 2>&1 &
+watcher=$!
+told watched "does not exist yet; waiting for it"
+check 'watch makes no file' [ ! -e fresh.db ]
+check 'watch has no reason for what never was' grep -q 'x: nobody leads$' watched
+run 0 run x --via "sqlite:$PWD/fresh.db" --node first -- sleep 0.5
+wait "$watcher"
+check 'watch begins when the file is there' grep -q 'x: first leads, token 1 (elected)$' watched
+rm -rf fresh.db*
 run 0 status --via "sqlite:$PWD/fresh.db"
 one_line 'a file that is not there' "no elections: the file '.*/fresh.db' does not exist yet"
 run 0 store init "sqlite:$PWD/fresh.db"
