@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/bench_run.py CONCLAVE STAMP host|servers [--tiny] - `conclave run` compared with similar commands.
+"""bench/bench_run.py CONCLAVE STAMP host|servers|memory [--tiny] - `conclave run` compared with similar commands.
 
 STAMP is the command that all of them run (bench/stamp.c): it writes the instant of its first action. A take-over
 is measured from kill(2) to the next command's first action, and a start from spawning to that action. All times
@@ -8,11 +8,15 @@ are of CLOCK_MONOTONIC.
            an idle contender; beside it flock(1)
   servers  within tools/with-servers: hand-over and take-over on postgres and etcd; beside them psql with
            an advisory lock, and `etcdctl lock`
+  memory   within tools/with-servers: the memory of a waiting contender on each store. Once beside others that
+           use the same program and libraries, and once with copies of them (libraries=own), as if it were
+           the only one on the machine; only the C library, which every process uses, stays shared
 Commands that are not installed are left out with a message. Tiny: the same in miniature, to check that it
 still works; its figures mean nothing."""
 
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -273,6 +277,13 @@ class Bench:
             found[key] = int(value.split()[0])
         return found["Rss"], found["Pss"], found["Private_Clean"] + found["Private_Dirty"]
 
+    @staticmethod
+    def processes(waiting):
+        """The three processes of a contender, as soon as all of them are there."""
+        await_that(lambda: children(waiting) and children(children(waiting)[0]), "the next process")
+        guard, = children(waiting)
+        return {"supervisor": waiting, "guard": guard, "next": children(guard)[0]}
+
     def idle(self):
         with Contest(self.folder, self.run("idle", f"sqlite:{self.folder}/idle"), count=2,
                      is_ready=self.listens) as contest:
@@ -280,8 +291,7 @@ class Bench:
             leader = contest.owner(contest.stamps.expect()[1])
             contest.settle(leader, pause_s=0.5)
             waiting, = [pid for pid in contest.pids if pid != leader]
-            guard, = children(waiting)
-            of = {"supervisor": waiting, "guard": guard, "next": children(guard)[0]}
+            of = self.processes(waiting)
             before = {name: self.cpu_ns(pid) for name, pid in of.items()}
             begin = time.monotonic_ns()
             time.sleep(0.3 if self.is_tiny else 20)
@@ -296,10 +306,60 @@ class Bench:
             say(f"idle of=contender cpu_percent={sums[1]:.4f} pss_kib={sums[0]} asked_cpu_percent=0.1 "
                 "asked_pss_kib=4096")
 
+    def copies(self):
+        """A folder with the program, its modules and all libraries but those of the C library."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder, prefix="own-"))
+        files = [pathlib.Path(self.program), *pathlib.Path(self.program).parent.glob("conclave-*.so")]
+        files += [pathlib.Path(path) for path in {
+            path for file in files for path in re.findall(
+                r"=> (/\S+)", subprocess.run(["ldd", file], capture_output=True, text=True).stdout)
+            if not re.search(r"/lib(c|m|dl|pthread|resolv)\.so", path)}]
+        for file in files:
+            shutil.copy(file, folder)
+        return folder
+
+    def waiting_memory(self, store, address):
+        """The proportional set size of a contender that waits, beside a leader."""
+        name = f"memory {store} {os.getpid()}"
+        with Contest(self.folder, self.run(name, address), count=1) as contest:
+            contest.fill()
+            contest.stamps.expect()
+            own = self.copies()
+            for libraries, program, more in (
+                    ("shared", self.program, {}),
+                    ("own", str(own / "conclave"), {"LD_LIBRARY_PATH": str(own), "CONCLAVE_MODULES": str(own)})):
+                waiting = subprocess.Popen([program, "run", name, "--via", address, "--", self.stamp,
+                                            contest.stamps.path, "600"], env=os.environ | more)
+                try:
+                    time.sleep(0.5 if self.is_tiny else 5)  # it has looked, and waits
+                    of = self.processes(waiting.pid)
+                    sizes = {part: self.memory_kib(pid) for part, pid in of.items()}
+                finally:
+                    waiting.terminate()
+                    waiting.wait()
+                pss = {part: size[1] for part, size in sizes.items()}
+                private = sum(size[2] for size in sizes.values())
+                say(f"memory of=contender store={store} libraries={libraries} pss_kib={sum(pss.values())} "
+                    f"({', '.join(str(size) for size in pss.values())}) private_kib={private} "
+                    "asked_pss_kib=4096")
+
     def host(self):
         self.start()
         self.takeover()
         self.idle()
+
+    def memory(self):
+        self.waiting_memory("sqlite", f"sqlite:{self.folder}/memory")
+        for store, variable in (("postgres", "POSTGRES"), ("etcd", "ETCD"), ("etcd+tls", "ETCD_TLS"),
+                                ("zookeeper", "ZOOKEEPER")):
+            address = os.environ.get(f"CV_TEST_{variable}")
+            if not address:
+                say(f"memory of=contender store={store} skipped=no-server")
+                continue
+            if store == "postgres":
+                subprocess.run([self.program, "store", "init", address], check=True,
+                               stdout=subprocess.DEVNULL)
+            self.waiting_memory(store, address)
 
     # ---- with servers ----------------------------------------------------------------------------
 
@@ -358,7 +418,7 @@ class Bench:
 def main():
     words = [word for word in sys.argv[1:] if word != "--tiny"]
     is_tiny = "--tiny" in sys.argv
-    if len(words) != 3 or words[2] not in ("host", "servers"):
+    if len(words) != 3 or words[2] not in ("host", "servers", "memory"):
         print(__doc__, file=sys.stderr)
         return 2
     program, stamp, part = os.path.abspath(words[0]), os.path.abspath(words[1]), words[2]
