@@ -824,13 +824,9 @@ TESTS = [
     guests_see_the_leader_and_ask_it_to_resign,
     resign_says_whether_the_heir_leads,
     lease_floor_depends_on_real_time_scheduling,
-<<<<<<< HEAD
+    each_permission_that_is_missing_is_said_once,
     history_shows_what_the_members_saw,
     killed_leader_is_reported_as_died,
-=======
-    each_permission_that_is_missing_is_said_once,
-    killed_leader_is_said_to_have_died,
->>>>>>> 9cc0354 (peers: lock memory within the limit, and say what is missing)
     reported_history_decides_who_leads_next,
     requests_of_a_site_decide_who_leads_next,
     run_moves_the_command_to_another_member,
