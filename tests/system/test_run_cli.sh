@@ -7,6 +7,7 @@
 set -u
 
 . "$(dirname "$0")/../support/checks.sh"
+examples=$(cd "$(dirname "$0")/../../examples" && pwd)
 work=$(mktemp -d)
 small=$work/small
 holder=
@@ -646,6 +647,25 @@ one_line 'a file that is not there' "no elections: the file '.*/fresh.db' does n
 run 0 store init "sqlite:$PWD/fresh.db"
 run 0 status --via "sqlite:$PWD/fresh.db"
 one_line 'an empty store' 'no elections in this store'
+
+# ---- when the store does not answer ------------------------------------------------------------------
+
+if has_store etcd; then
+    run 2 history x --via etcd://127.0.0.1:1
+    check 'that nobody led is not known' sh -c '! grep -q "no leadership is recorded" err && grep -q "Failed to connect" err'
+    run 2 history x --json --via etcd://127.0.0.1:1
+    check 'what a program reads is complete' [ "$(cat out)" = '[]' ]
+    "$CONCLAVE" watch x --via etcd://127.0.0.1:1 --changes 1 >out 2>err
+    check 'watch says what it does not know' grep -q 'x: it is not known who leads: etcd 127.0.0.1:1: ' out
+    run 1 doctor --via etcd://nosuch.invalid
+    check 'a host that is not known' grep -q 'to do: check the host in the address' out
+fi
+fails 2 "--every takes a whole number with its unit, such as 90s, .* not '1'" run x --every 1 -- true
+
+# The example tells at once that it was started in the wrong way.
+status=0
+PATH="$(dirname "$CONCLAVE"):$PATH" timeout 10 sh "$examples/virtual-ip/virtual-ip" up 192.0.2.10/24 lo >out 2>err || status=$?
+check 'virtual-ip without conclave run' sh -c "[ $status -ne 0 ] && grep -q 'start this by conclave run' err"
 
 # ---- a doctor where nothing works -------------------------------------------------------------------
 
