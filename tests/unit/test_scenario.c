@@ -538,6 +538,10 @@ static void refuses_an_incomplete_scenario(void **unused)
     assert_refused("protocol bully\n", "no 'nodes' line");
     assert_refused("protocol bully\nnodes 3\n", "no 'run' line");
     assert_refused("nodes 3\n", "a.scn:1:1: a scenario begins with 'protocol NAME'");
+    assert_refused("protocl bully\n",
+                   "a.scn:1:1: unknown word 'protocl'; did you mean 'protocol'?");
+    assert_refused("protocol bully\nnods 3\n",
+                   "a.scn:2:1: unknown word 'nods'; did you mean 'nodes'?");
     assert_refused("protocol bully\nat 1s crash 1\n", "a.scn:2:1: 'nodes N' must come before");
 }
 
