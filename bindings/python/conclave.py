@@ -76,7 +76,10 @@ class _Status(ctypes.Structure):
 
 
 def _load():
-    library = ctypes.CDLL(os.environ.get("CONCLAVE_LIBRARY", "libconclave.so.0"))
+    try:
+        library = ctypes.CDLL(os.environ.get("CONCLAVE_LIBRARY", "libconclave.so.0"))
+    except OSError as error:
+        raise ImportError(f"{error}; install Conclave, or set CONCLAVE_LIBRARY to the path of its library") from None
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     out = ctypes.POINTER
     for name, result, arguments in (

@@ -113,6 +113,13 @@ def mistakes_are_told(folder):
     a.close()  # once more does no harm
 
 
+def a_missing_library_is_told(_):
+    child = subprocess.run([sys.executable, "-c", "import conclave"], capture_output=True, text=True, check=False,
+                           env=dict(os.environ, PYTHONPATH=os.path.dirname(conclave.__file__), CONCLAVE_LIBRARY="absent.so"))
+    last = child.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: absent.so: ") and "set CONCLAVE_LIBRARY" in last, child.stderr
+
+
 def a_killed_leader_is_replaced(folder):
     program = ("import conclave, sys\n"
                f"e = conclave.Election('job', {address(folder)!r}, node='child')\n"
@@ -143,7 +150,7 @@ def the_structs_are_those_of_the_header(_):
 
 TESTS = [leads_and_hands_over, a_resign_request_is_seen_by_the_leader, many_elections_share_an_engine,
          changes_can_be_awaited, the_log_tells_who_was_elected, mistakes_are_told,
-         a_killed_leader_is_replaced, the_structs_are_those_of_the_header]
+         a_missing_library_is_told, a_killed_leader_is_replaced, the_structs_are_those_of_the_header]
 
 
 def main():
