@@ -49,7 +49,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALE_PART 10 /* a prepared lease of which more than this has gone is soon replaced */
+#define STALE_PART 10 /* a grant is renewed at once if a tenth of its prepared lease has passed */
 #define BEFORE_MAX 16 /* foreign keys that may stand between ours and the one before it */
 #define TTL_S_MAX (1000 * 24 * 3600)
 
@@ -69,7 +69,7 @@ static void calls_cancel(struct cv_store *store)
 
 /* ---- Granting ------------------------------------------------------------------------------ */
 
-/* So long our key is there for certain, as the last look has it. */
+/* Until when our key exists for certain, according to the last look. */
 static int64_t own_until_ns(const struct cv_store *store)
 {
     CV_ASSERT(store->look.own.is_there);
@@ -85,7 +85,7 @@ static bool own_is_first(const struct cv_store *store)
            strcmp(seen->first_key, store->election.key) == 0;
 }
 
-/* Is what is left worth a grant? */
+/* Is at least half of the lease left? */
 static bool is_long_enough(const struct cv_store *store, int64_t until_ns)
 {
     const int64_t whole_ns = cv__min64(cv__etcd_lease_ttl_ns(&store->election), store->lease_ns);
@@ -103,10 +103,11 @@ void cv__etcd_body_put(const struct cv_store *store, int64_t lease_id, struct cv
         cv__etcd_encode(store->election.key, &key64), cv__etcd_encode(value, &value64), lease_id);
 }
 
-/* Prints a put of our key under a lease, if the key is as it was last seen: not there, or under the
- * lease that it was under. A copy that is carried out late (by a member of the cluster that was
- * stopped, say) finds it under a newer lease and changes nothing; otherwise it would bring the key
- * back under one that ends before what was granted since. */
+/* Prints a put of our key under a lease, on condition that the key has not changed since it was
+ * last seen: it does not exist, or it is under the same lease. A copy of the put that is carried
+ * out late, for example by a member of the cluster that was stopped, finds the key under a newer
+ * lease and changes nothing. Otherwise it would return the key to a lease that ends before the
+ * latest grant. */
 static void body_put_if_as_seen(const struct cv_store *store, int64_t lease_id,
                                 struct cv_etcd_body *body)
 {
@@ -138,8 +139,8 @@ static void hold(struct cv_store *store, void (*evaluate)(struct cv_store *store
     }
 }
 
-/* Did the put find the key that the look of this request has seen? Then it was there all the time,
- * and as it was first, it still is. */
+/* Did the put find the key that this request's look has seen? Then the key existed all the time. It
+ * was first, so it still is. */
 static bool is_as_seen(const struct cv_store *store, const struct cv_etcd_answer *answer)
 {
     const cJSON *responses = cJSON_GetObjectItemCaseSensitive(answer->reply, "responses");
@@ -176,16 +177,16 @@ static void on_hold(void *user, enum cv_etcd_outcome outcome, const char *error)
         cv__etcd_fail(store, error);
         return;
     }
-    if (store->is_queued) { /* it wrote the time at which it began to wait */
+    if (store->is_queued) { /* its value has the time at which it began to wait */
         store->since_wall_ns = cv__clock_wall_ns();
     }
     store->hold_id = cv__etcd_hold_id(&store->election);
-    CV_ASSERT(store->look.own.is_there); /* what holds, or is first, was seen */
+    CV_ASSERT(store->look.own.is_there); /* a key that is first was seen by a look */
     body_put_if_as_seen(store, store->hold_id, &body);
     cv__etcd_ask(store, CV_ETCD_WRITE, 1, &body, on_moved);
 }
 
-/* It was granted, and is over. The key, if it is there, is claimed no more. */
+/* The attempt was granted and is over now. If its key still exists, we no longer claim it. */
 static void attempt_lose(struct cv_store *store)
 {
     store->is_lost = true;
@@ -197,12 +198,12 @@ static void attempt_lose(struct cv_store *store)
     cv__etcd_watch(&store->election, CV_ETCD_NOTHING, NULL, 0);
 }
 
-/* What was granted and not renewed is over: the key goes, though the lease may stay. */
+/* The grant has run out and was not renewed: deletes the key, because its lease may go on. */
 static void on_lapse(uv_timer_t *timer)
 {
     struct cv_store *store = timer->data;
     const int64_t left_ns = store->granted_until_ns - cv__clock_now_ns();
-    if (left_ns > 0 || store->remote.is_at_work) { /* that one may be the renewal */
+    if (left_ns > 0 || store->remote.is_at_work) { /* the request at work may renew it */
         const int64_t pause_ns = cv__max64(left_ns, 10 * NS_PER_MS);
         (void)uv_timer_start(&store->lapse, on_lapse, (uint64_t)(pause_ns / NS_PER_MS + 1), 0);
         return;
@@ -222,7 +223,7 @@ static void answer_granted(struct cv_store *store)
     const int64_t until_ns = store->work_begin_ns + duration_ns;
     const int64_t now_ns = cv__clock_now_ns();
     if (until_ns <= now_ns) {
-        cv__etcd_fail(store, "it took longer than the lease");
+        cv__etcd_fail(store, "the request took longer than the lease");
         return;
     }
     CV_ASSERT(store->token == 0 || store->token == store->look.own.create_revision);
@@ -232,7 +233,7 @@ static void answer_granted(struct cv_store *store)
                          (uint64_t)((store->granted_until_ns - now_ns) / NS_PER_MS + 1), 0);
     CV_ASSERT(!store->is_queued);
     cv__etcd_watch(&store->election, CV_ETCD_LEADING, NULL, store->look.revision);
-    if (!store->is_taken) { /* otherwise with the renewal that follows at once */
+    if (!store->is_taken) { /* otherwise the renewal does it, which follows at once */
         cv__etcd_note_begin(store);
     }
     struct cv_store_record record;
@@ -256,7 +257,7 @@ static void answer_granted(struct cv_store *store)
 }
 
 /* An attempt that was granted and lost its key is over: it must not queue under another token. A
- * renewal that came too late may have put the key anew. */
+ * late renewal may have created the key again. */
 static void answer_lost(struct cv_store *store)
 {
     if (!store->is_lost && store->look.own.is_there) {
@@ -283,7 +284,7 @@ static void acquire_ensure(struct cv_store *store)
     }
 }
 
-/* Nobody but the holder is before us: its end makes us the first. */
+/* Only the holder's key is before ours: when it is deleted, ours is the first. */
 static bool is_next(const struct cv_store *store)
 {
     return store->election.before[0] != '\0' &&
@@ -299,7 +300,7 @@ static void answer_waiting(struct cv_store *store)
     cv__etcd_answer_plain(store);
 }
 
-/* The key just before ours is known: wait for its end. */
+/* The answer names the key just before ours: waits until that is deleted. */
 static void on_before(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_store *store = user;
@@ -319,7 +320,7 @@ static void on_before(void *user, const struct cv_etcd_answer *answer)
         }
     }
     if (before[0] == '\0' && !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(range, "more"))) {
-        cv__etcd_look(store, acquire_evaluate); /* gone already, and we are the first */
+        cv__etcd_look(store, acquire_evaluate); /* it was deleted already, and we are the first */
         return;
     }
     cv__etcd_watch(&store->election, CV_ETCD_WAITING, before, answer->revision);
@@ -334,7 +335,7 @@ static void acquire_wait(struct cv_store *store)
     if (election->interest == CV_ETCD_WAITING && election->before[0] != '\0' &&
         store->before_of == store->look.own.create_revision && !election->is_before_deleted &&
         election->deleted_revision <= store->look.revision && !election->has_changed) {
-        /* The one before us is watched already, and still there. */
+        /* The key before ours is watched already, and still exists. */
         answer_waiting(store);
         return;
     }
@@ -356,15 +357,15 @@ static void acquire_evaluate(struct cv_store *store)
     if (store->token != 0 && (!own->is_there || own->create_revision != store->token)) {
         answer_lost(store);
     } else if (store->token == 0 && (!is_own || !cv__etcd_lease_is_there(&store->election))) {
-        acquire_ensure(store); /* lease or key were lost while we waited: queue again */
+        acquire_ensure(store); /* lease or key was lost while we waited: queue again */
     } else if (!own_is_first(store) && own->lease != cv__etcd_lease_id(&store->election) &&
                own->lease != store->ready.lease && own->lease != store->ready.asked_id &&
                store->token == 0) {
-        acquire_ensure(store); /* it was put under a holding lease in vain, which will run out */
+        acquire_ensure(store); /* it was prepared, is not first, and its lease will run out */
     } else if (!own_is_first(store)) {
         acquire_wait(store);
     } else if (store->is_queued || !is_long_enough(store, own_until_ns(store))) {
-        hold(store, acquire_evaluate); /* that lease was granted some time ago */
+        hold(store, acquire_evaluate); /* the present lease was granted too long ago */
     } else {
         answer_granted(store);
     }
@@ -389,7 +390,7 @@ static void on_joined(void *user, const struct cv_etcd_answer *answer)
 static void acquire_join(struct cv_store *store)
 {
     struct cv_etcd_body body = {0};
-    CV_ASSERT(store->token == 0); /* what was granted does not queue again */
+    CV_ASSERT(store->token == 0); /* a granted attempt never queues again */
     store->since_wall_ns = cv__clock_wall_ns();
     body_put_if_as_seen(store, cv__etcd_lease_id(&store->election), &body);
     store->election.has_key = true;
@@ -434,8 +435,8 @@ static void on_old_deleted(void *user, const struct cv_etcd_answer *answer)
     }
 }
 
-/* We were next, and the holder's key has been deleted since: then ours is the first, if it is there
- * still; the put will tell. Which keys are before ours can only become fewer. */
+/* We were next, and the holder's key has been deleted since. If our key still exists, it is the
+ * first, because keys before it can only disappear. The put shows whether it exists. */
 static bool is_first_by_events(const struct cv_store *store)
 {
     return store->is_queued && store->election.is_before_deleted && is_next(store) &&
@@ -446,7 +447,7 @@ static bool is_first_by_events(const struct cv_store *store)
 static void take(struct cv_store *store)
 {
     if (store->ready.lease != 0) {
-        store->look.own.lease = store->ready.lease; /* seen later than the look */
+        store->look.own.lease = store->ready.lease; /* known from a later answer than the look */
     }
     store->look.first = store->look.own;
     memcpy(store->look.first_key, store->election.key, sizeof store->look.first_key);
@@ -455,7 +456,7 @@ static void take(struct cv_store *store)
     on_hold(store, CV_ETCD_LEASE_ALIVE, NULL);
 }
 
-/* Our key is under a lease that will do, and was there when the holder's was deleted. */
+/* Our key is under a lease with enough time left, and existed when the holder's was deleted. */
 static void take_ready(struct cv_store *store)
 {
     struct cv_etcd_look *seen = &store->look;
@@ -474,7 +475,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *reque
     const uint64_t attempt = request->attempt;
     if (store->attempt == 0 || (store->attempt != attempt && !store->election.has_key)) {
         acquire_new(store);
-    } else if (store->attempt != attempt) { /* which the new one gives up */
+    } else if (store->attempt != attempt) { /* the new attempt gives up the old one */
         cv__etcd_attempt_delete(store, store->attempt, request->reason, on_old_deleted);
     } else if (store->is_lost) {
         answer_lost(store);
@@ -493,7 +494,7 @@ static void acquire(struct cv_store *store, const struct cv_store_request *reque
         if (store->is_queued && store->election.deleted_revision > store->look.revision) {
             cv__etcd_hold_prepare(&store->election); /* we may be the first now */
         }
-        cv__etcd_look(store, acquire_evaluate); /* the common case of one that waited */
+        cv__etcd_look(store, acquire_evaluate); /* the usual case: it has waited */
     } else {
         acquire_ensure(store);
     }
@@ -517,7 +518,7 @@ static void renew(struct cv_store *store, const struct cv_store_request *request
     const bool is_ours = store->attempt == request->attempt && store->token != 0 &&
                          !store->is_lost && (request->token == 0 || request->token == store->token);
     if (!is_ours) {
-        cv__etcd_look(store, cv__etcd_answer_plain); /* tells who has it */
+        cv__etcd_look(store, cv__etcd_answer_plain); /* tells who holds the election */
         return;
     }
     cv__etcd_note_begin(store);

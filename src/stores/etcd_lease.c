@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEATS 6       /* in the length of a lease */
-#define SWEEP_BEATS 4 /* the waiting lease's keys are looked through at each fourth beat */
-#define FRESH_PART \
-    10 /* a holding lease is used for this part of its length, then there is a new one */
+#define BEATS 6       /* the timer of a lease fires this often in its length */
+#define SWEEP_BEATS 4 /* at every fourth beat, unneeded keys under the waiting lease are deleted */
+#define FRESH_PART 10 /* a holding lease is used for a tenth of its length, then a new one */
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ static uint64_t mix(uint64_t x) /* splitmix64's last steps */
     return x ^ x >> 31;
 }
 
-/* Labels are unique, and each belongs to one server: so is this. */
+/* Unique, because labels are unique and each belongs to one server. */
 static int64_t lease_id_of(uint64_t label, uint64_t count)
 {
     const uint64_t id = mix(mix(label) + count) & INT64_MAX;
@@ -102,11 +101,11 @@ void cv__etcd_lease_leave(struct cv_etcd_election *election)
     CV_ASSERT(lease->user_count > 0);
     lease->user_count--;
     if (lease->user_count == 0) {
-        (void)uv_timer_stop(&lease->beat); /* it runs out by itself, with all that is left */
+        (void)uv_timer_stop(&lease->beat); /* the lease runs out, with the keys that are left */
     }
 }
 
-/* The call of this number has ended. False: nobody waited for it. */
+/* Tells the elections that wait for the call of this number. False: none does. */
 static bool lease_tell(struct cv_etcd_lease *lease, uint64_t number, enum cv_etcd_outcome outcome,
                        const char *error)
 {
@@ -142,7 +141,7 @@ static void lease_call(struct cv_etcd_lease *lease, enum lease_work work, const 
     }
 }
 
-/* Those that wait for one call wait for another one instead. */
+/* Elections that wait for one call wait for another one instead. */
 static void lease_pass_on(struct cv_etcd_lease *lease, uint64_t number, uint64_t next_number)
 {
     for (struct cv_etcd_election *e = lease->server->elections; e != NULL; e = e->next) {
@@ -150,7 +149,7 @@ static void lease_pass_on(struct cv_etcd_lease *lease, uint64_t number, uint64_t
     }
 }
 
-/* No more than was asked: a server that says two days is not believed. False: there is none. */
+/* Reads the TTL of an answer, and never accepts more than was requested. False: there is none. */
 static bool ttl_read(struct cv_etcd_lease *lease, const struct cv_etcd_answer *answer)
 {
     const int64_t ttl_s =
@@ -173,7 +172,7 @@ static void on_grant(void *user, const struct cv_etcd_answer *answer)
     struct cv_etcd_lease *lease = user;
     const uint64_t number = lease->work_number;
     lease->work = WORK_NONE;
-    if (answer->code == CV_ETCD_PRECONDITION) { /* it exists: an answer was lost before */
+    if (answer->code == CV_ETCD_PRECONDITION) { /* it exists: an earlier answer was lost */
         lease_prolong(lease);
         lease_pass_on(lease, number, lease->work_number);
         return;
@@ -213,7 +212,7 @@ static void on_prolonged(void *user, const struct cv_etcd_answer *answer)
         return;
     }
     lease->is_there = true;
-    lease->heard_ns = answer->begin_ns; /* which protects nothing: see etcd_server.h */
+    lease->heard_ns = answer->begin_ns; /* a keep-alive protects nothing, see etcd_server.h */
     (void)lease_tell(lease, number, CV_ETCD_LEASE_ALIVE, NULL);
 }
 
@@ -259,7 +258,7 @@ static void on_hold(void *user, const struct cv_etcd_answer *answer)
     struct cv_etcd_lease *lease = user;
     const uint64_t number = lease->hold_number;
     lease->hold_number = 0;
-    if (answer->code == CV_ETCD_PRECONDITION) { /* granted, but how long it is was not heard */
+    if (answer->code == CV_ETCD_PRECONDITION) { /* granted, but the answer was lost */
         hold_grant(lease);
         lease_pass_on(lease, number, lease->hold_number);
         return;
@@ -278,7 +277,7 @@ static void on_hold(void *user, const struct cv_etcd_answer *answer)
     (void)lease_tell(lease, number, CV_ETCD_LEASE_ALIVE, NULL);
 }
 
-/* Each has an id of its own, so that a grant that is heard of is the one that was asked for. */
+/* Each holding lease has an id of its own, so an answer cannot be about an earlier one. */
 static void hold_grant(struct cv_etcd_lease *lease)
 {
     struct cv_etcd_body body = {0};
@@ -291,7 +290,7 @@ static void hold_grant(struct cv_etcd_lease *lease)
     } /* otherwise those that wait run into their deadlines */
 }
 
-/* Is there a holding lease of which no more than this part of its length has gone? */
+/* Is there a holding lease of which at most 1/part has passed? */
 static bool has_hold(const struct cv_etcd_lease *lease, int64_t part)
 {
     const int64_t left_ns = lease->holding.until_ns - cv__clock_now_ns();
@@ -359,11 +358,11 @@ void cv__etcd_hold_drop(struct cv_etcd_election *election, int64_t lease_id)
     }
 }
 
-/* ---- Keys that nobody wants any more --------------------------------------------------------- */
+/* ---- Keys that are no longer needed ---------------------------------------------------------- */
 
 static void on_deleted(void *user, const struct cv_etcd_answer *answer)
 {
-    (void)user; /* what is still there is found by the next sweep */
+    (void)user; /* the next sweep finds what still exists */
     (void)answer;
 }
 
@@ -377,7 +376,7 @@ static void delete_key(struct cv_etcd_server *server, const char *key)
                        cv__clock_now_ns() + 2 * NS_PER_S, on_deleted, NULL);
 }
 
-/* Only under this lease: somebody may have put it anew. */
+/* Deletes it only if it is still under this lease: it may have been put again under another. */
 static void delete_swept(struct cv_etcd_server *server, const char *key, int64_t lease_id)
 {
     struct cv_text64 key64;
@@ -475,6 +474,6 @@ static void on_beat(uv_timer_t *timer)
         lease_prolong(lease);
     }
     if (is_anybody_next(lease)) {
-        hold_refresh(lease, BEATS); /* about every second time: it was granted after a beat */
+        hold_refresh(lease, BEATS); /* about every second beat, as it is granted after one */
     }
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEYS_MAX 4000 /* of a range of names; those beyond are not listed */
+#define KEYS_MAX 4000 /* that are read of each kind; further ones are not listed */
 
 static void answer(struct cv_store *store, enum cv_store_verdict verdict)
 {
@@ -46,7 +46,7 @@ static bool list_has(const struct cv_store_list *list, const char *name)
     return false;
 }
 
-/* What our keys begin with: the prefix of all elections, a suffix of ours, a slash. */
+/* The prefix of all elections, with this suffix and a slash. */
 static void names_prefix(const struct cv_store *store, const char *suffix,
                          char ret_prefix[CV_ETCD_KEY_BYTES])
 {
@@ -138,7 +138,8 @@ static void on_forgotten(void *user, const struct cv_etcd_answer *got)
     answer(store, is_free ? CV_STORE_GRANTED : CV_STORE_HELD);
 }
 
-/* A compare of a range is true if it is for all its keys; without any, for a revision of 0. */
+/* A comparison with a range must be true for each key in it. etcd takes an empty range for a key of
+ * revision 0, so this comparison is true if and only if there is no contender. */
 void cv__etcd_forget_begin(struct cv_store *store)
 {
     struct cv_text64 key64;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROUNDS_MAX 8     /* proofs and looks of one request that others may spoil */
+#define ROUNDS_MAX 8     /* of one request: looks, and leases to put our key under */
 #define FOREIGN_MAX 2000 /* foreign keys that may stand before the first of ours */
 
 void cv__etcd_fail(struct cv_store *store, const char *why)
@@ -113,7 +113,7 @@ static void body_looks(const struct cv_store *store, struct cv_etcd_body *body)
                         cv__etcd_encode(store->election.note, &key64));
 }
 
-/* The first of ours among all that came; false: there are none but foreign ones. */
+/* The first key of ours in the range. False: there is none. */
 static bool first_read(struct cv_store *store, const cJSON *range)
 {
     const cJSON *kv;
@@ -155,7 +155,7 @@ static void look_read(struct cv_store *store, const struct cv_etcd_answer *answe
     } else if (mode == CV_ETCD_LOOK_ALL && is_found) {
         look(store, CV_ETCD_LOOK_KNOWN, store->looked);
     } else if (mode == CV_ETCD_LOOK_KNOWN && !is_found) {
-        look(store, CV_ETCD_LOOK_ALL, store->looked); /* it has gone meanwhile */
+        look(store, CV_ETCD_LOOK_ALL, store->looked); /* it was deleted in the meantime */
     } else {
         store->looked(store);
     }

@@ -64,7 +64,7 @@ void cv__etcd_body_give_back(const struct cv_store *store, enum cv_reason why,
     cv__etcd_body_print(body, "{\"request_delete_range\":{\"key\":\"%s\"}},",
                         cv__etcd_encode(store->election.key, &key64));
     cv__etcd_body_note(store, why, body);
-    /* Otherwise it is gone, or was put anew by a request that was carried out late. */
+    /* Otherwise the key is gone, or a request that was carried out late has created it again. */
     cv__etcd_body_print(body, "],\"failure\":[{\"request_delete_range\":{\"key\":\"%s\"}}]}}",
                         key64.text);
 }
@@ -73,10 +73,11 @@ static void on_written(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_store *store = user;
     store->note.txn = NULL;
-    store->note.token = answer->code == CV_ETCD_OK ? store->token : 0; /* or with a later renewal */
+    store->note.token =
+        answer->code == CV_ETCD_OK ? store->token : 0; /* or a later renewal tries */
 }
 
-/* What is asked for here ends with the grant; a later one asks again. */
+/* These requests end with the grant; a later grant makes them again. */
 static void ask(struct cv_store *store, enum cv_etcd_txn_kind kind, struct cv_etcd_body *body,
                 cv_etcd_then then)
 {
@@ -106,7 +107,7 @@ static void on_read(void *user, const struct cv_etcd_answer *answer)
     }
     cv__etcd_note_read(cJSON_GetArrayItem(cv__etcd_kvs(cv__etcd_range(answer, 0)), 0),
                        &note->found);
-    if (note->found.of.token == store->token) { /* written, and the answer was lost */
+    if (note->found.of.token == store->token) { /* it was written, but the answer was lost */
         note->found.of = note->found.before;
         note->token = store->token;
     }

@@ -11,7 +11,7 @@ enum lease_work { WORK_NONE, WORK_GRANT, WORK_PROLONG };
 /* A lease that was granted and is never prolonged. */
 struct holding {
     int64_t id;       /* 0: none */
-    int64_t until_ns; /* so long it protects what is under it */
+    int64_t until_ns; /* until then it protects the keys under it */
 };
 
 /* Invariants: a call for the waiting lease is on its way exactly while work is not WORK_NONE, one
@@ -20,15 +20,15 @@ struct cv_etcd_lease {
     struct cv_etcd_lease *next;
     struct cv_etcd_server *server;
     int64_t ttl_s;  /* as we ask for it */
-    int64_t ttl_ns; /* what counts: no more than was asked, no more than was answered */
+    int64_t ttl_ns; /* what counts: at most what was requested and what was answered */
     uint32_t user_count;
     uint64_t call_count; /* elections wait for one of these numbers */
 
     /* The waiting lease, which is kept alive. */
     int64_t id;
     bool is_there;
-    int64_t heard_ns; /* it was there so late: when the latest call that found it was sent */
-    int64_t until_ns; /* so long it protects what is under it, by its grant alone */
+    int64_t heard_ns; /* when the latest call that found it was sent */
+    int64_t until_ns; /* until then it protects the keys under it, by its grant alone */
     enum lease_work work;
     uint64_t work_number;
     int64_t sent_ns; /* of the latest keep-alive or grant */
@@ -49,7 +49,7 @@ struct cv_etcd_orphan {
 };
 
 struct cv_etcd_server {
-    struct cv_shared shared; /* first: the list knows this only */
+    struct cv_shared shared; /* first: the list points here */
     uv_loop_t *loop;
     struct cv_etcd_wire wire;
     char prefix[CV_ETCD_PREFIX_BYTES];
@@ -63,9 +63,9 @@ struct cv_etcd_server {
     struct cv_http_call *stream; /* NULL: nothing is watched */
     bool is_whole;               /* it watches the whole prefix; otherwise the only election */
     bool is_created;             /* the server has confirmed it */
-    int64_t stream_revision;     /* it tells of everything from this on */
+    int64_t stream_revision;     /* it reports everything from this one on */
     uv_timer_t again;            /* begins the stream again */
-    uv_timer_t tell;             /* tells those that are marked, from the loop */
+    uv_timer_t tell;             /* tells the marked elections, from the loop */
     uint64_t pause_ms;
 
     uint32_t handle_count; /* closing: how many are still open */

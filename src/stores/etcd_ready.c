@@ -46,7 +46,7 @@ static void on_ready(void *user, const struct cv_etcd_answer *answer)
                                              .until_ns = ready->asked_until_ns,
                                              .revision = answer->revision,
                                              .create_revision = ready->create_revision}
-                    : (struct cv_etcd_ready){0}; /* under which lease it is, the next look tells */
+                    : (struct cv_etcd_ready){0}; /* the next look shows its lease */
 }
 
 void cv__etcd_ready_make(struct cv_store *store)

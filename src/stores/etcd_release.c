@@ -79,7 +79,7 @@ static void on_released(void *user, const struct cv_etcd_answer *answer)
     if (store->attempt == request->attempt) {
         cv__etcd_attempt_forget(store, why_released(request));
     }
-    /* Whoever is first now holds it: one that resigns shall know, and need not stand back. */
+    /* Tells who is first now, and so holds the election: then we need not stand back. */
     cv__etcd_look(store, cv__etcd_answer_plain);
 }
 
@@ -92,7 +92,7 @@ static void on_deposed(void *user, const struct cv_etcd_answer *answer)
     cv__etcd_attempt_delete(store, request->attempt, why_released(request), on_released);
 }
 
-/* Prints the deletion of ours and of those before the heir's; false: there is no such heir. */
+/* Prints the deletion of our key and of those before the heir's. False: there is no such heir. */
 static bool depose_body(struct cv_store *store, const cJSON *range,
                         const struct cv_remote_request *one, struct cv_etcd_body *body)
 {
@@ -173,7 +173,7 @@ static void on_requested(void *user, const struct cv_etcd_answer *answer)
     const bool is_left = answer->code == CV_ETCD_OK &&
                          cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer->reply, "succeeded"));
     if (!is_left) {
-        store->look.first.is_there = false; /* the holder has gone meanwhile */
+        store->look.first.is_there = false; /* the holder's key was deleted in the meantime */
     }
     cv__etcd_answer_plain(store);
 }

@@ -36,12 +36,12 @@ static void on_runs_written(void *user, const struct cv_etcd_answer *answer)
     }
     const bool is_written =
         cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer->reply, "succeeded"));
-    /* Or the holder has gone just now: who tries again will hear it. */
+    /* The holder's key may also have been deleted just now: then the next try answers HELD. */
     answer_runs(store, is_written ? CV_STORE_GRANTED : CV_STORE_CHANGED);
 }
 
-/* The key that was made with the token's revision is the holder's: it was the first one when it was
- * granted, and those that came later are behind it. */
+/* The key whose create revision is the token is the holder's: it was the first one when that token
+ * was granted, and later keys are behind it. */
 static void on_runs_holder(void *user, const struct cv_etcd_answer *answer)
 {
     struct cv_store *store = user;

@@ -17,7 +17,7 @@ struct cv_etcd_wire *cv__etcd_wire_of(struct cv_etcd_election *election)
     return &election->server->wire;
 }
 
-/* Tells those that are marked; each may close elections, also the last one. */
+/* Tells the marked elections. Each may close elections, also the last one. */
 static void tell_marked(struct cv_etcd_server *server)
 {
     for (;;) {
@@ -48,7 +48,7 @@ void cv__etcd_body_range(struct cv_etcd_body *body, const char *prefix)
     char end[KEY_BYTES];
     (void)snprintf(end, sizeof end, "%s", prefix);
     CV_ASSERT(end[0] != '\0');
-    end[strlen(end) - 1]++; /* the slash becomes a zero: the first key that is not below */
+    end[strlen(end) - 1]++; /* '0' follows on '/': the first key that is not below it */
     cv__etcd_body_print(body, "\"key\":\"%s\",\"range_end\":\"%s\"",
                         cv__etcd_encode(prefix, &key64), cv__etcd_encode(end, &end64));
 }
@@ -105,7 +105,7 @@ static void event_note(struct cv_etcd_server *server, const cJSON *event)
         } else if (!is_deleted && is_request) {
             e->requested_revision = cv__max64(e->requested_revision, revision);
         }
-        /* An event from before the look is about another key of that name, which was there then. */
+        /* An event before the look is about an earlier key of that name: this one existed then. */
         e->is_before_deleted =
             e->is_before_deleted || (e->interest == CV_ETCD_WAITING && is_deleted &&
                                      revision > e->before_revision && strcmp(key, e->before) == 0);
@@ -115,7 +115,7 @@ static void event_note(struct cv_etcd_server *server, const cJSON *event)
 
 static void on_again(uv_timer_t *timer);
 
-/* Begins it again, later and later if it does not last. */
+/* Starts the stream again, after longer and longer pauses if streams do not last. */
 static void stream_lost(struct cv_etcd_server *server)
 {
     const uint64_t pause_ms = server->is_created ? 0 : server->pause_ms;
@@ -142,7 +142,7 @@ static void on_stream_line(void *user, const char *line)
     }
     cJSON_Delete(whole);
     if (is_over) {
-        server->is_created = false; /* refused, or compacted: not at once */
+        server->is_created = false; /* refused, or compacted: after a pause */
         stream_stop(server);
         stream_lost(server);
     }
@@ -184,11 +184,11 @@ static void stream_start(struct cv_etcd_server *server, int64_t revision)
     server->stream =
         cv__etcd_stream(&server->wire, "/v3/watch", &body, on_stream_line, on_stream_end, server);
     if (server->stream == NULL) {
-        stream_lost(server); /* out of memory: asking now and then must do */
+        stream_lost(server); /* out of memory: tries again, after a pause */
     }
 }
 
-/* What happened in between was not told: everybody looks again. */
+/* Events in between were not reported: every election looks again. */
 static void on_again(uv_timer_t *timer)
 {
     struct cv_etcd_server *server = timer->data;
@@ -198,7 +198,7 @@ static void on_again(uv_timer_t *timer)
     }
 }
 
-/* The stream is at a member that failed, and would tell of nothing. */
+/* The stream is at the member that failed, and would report nothing. */
 static void on_rotated(void *owner)
 {
     struct cv_etcd_server *server = owner;
@@ -291,7 +291,8 @@ static void server_close(struct cv_etcd_server *server)
     close_handle(server, (uv_handle_t *)&server->tell);
 }
 
-/* What makes two addresses the same server: all that it takes to reach it, and the prefix. */
+/* Two addresses with the same key are the same server: all that it takes to reach it is in the key,
+ * and the prefix. */
 static int server_key(const struct cv_etcd_wire *wire, const char *prefix, char **ret_key)
 {
     struct cv_etcd_body key = {0};
@@ -351,7 +352,7 @@ static int server_open(struct cv_etcd_server *server, const struct cv_store_sett
     return CV_OK;
 }
 
-/* Told once for each server: everybody on the way can read the password, and use it. */
+/* Told once for each server: anybody between here and there can read the password. */
 static void warn_of_plain_text(const struct cv_etcd_wire *wire,
                                const struct cv_store_setting *setting)
 {
@@ -423,7 +424,7 @@ int cv__etcd_join(struct cv_etcd_election *election, const struct cv_store_setti
     (void)snprintf(election->request, sizeof election->request, "%s.wish/%s", server->prefix,
                    escaped);
     (void)snprintf(election->runs, sizeof election->runs, "%s.runs/%s", server->prefix, escaped);
-    /* Where roles have permissions already; a name has no slash of its own. */
+    /* Below the requests, where roles have permissions already; an escaped name has no slash. */
     (void)snprintf(election->note, sizeof election->note, "%s.wish/%s/last", server->prefix,
                    escaped);
     election->server = server;
@@ -436,7 +437,7 @@ int cv__etcd_join(struct cv_etcd_election *election, const struct cv_store_setti
                             setting->election);
         }
     }
-    election->orphan = calloc(1, sizeof *election->orphan); /* closing must not fail */
+    election->orphan = calloc(1, sizeof *election->orphan); /* now: closing must not fail */
     if (election->orphan == NULL) {
         server_leave(server, setting->shared);
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");

@@ -47,7 +47,7 @@ struct cv_etcd_orphan;
 enum cv_etcd_outcome { CV_ETCD_LEASE_ALIVE, CV_ETCD_LEASE_GONE, CV_ETCD_LEASE_FAILED };
 typedef void (*cv_etcd_lease_then)(void *store, enum cv_etcd_outcome outcome, const char *error);
 
-/* What an election wants to hear of. */
+/* Which changes an election is told. */
 enum cv_etcd_interest {
     CV_ETCD_NOTHING,
     CV_ETCD_WAITING, /* its own key and the one before it are deleted */
@@ -70,7 +70,7 @@ struct cv_etcd_election {
     char note[CV_ETCD_KEY_BYTES];    /* the key that says how the latest leadership ended */
 
     char key[CV_ETCD_KEY_BYTES];   /* of the present attempt */
-    bool has_key;                  /* it is claimed: it may be there, and shall be */
+    bool has_key;                  /* we claim it: it exists, or was asked for */
     struct cv_etcd_orphan *orphan; /* what becomes of the key when the election is closed */
     struct cv_etcd_lease *lease;   /* those of its length, while there is an attempt; NULL: none */
 
@@ -106,11 +106,11 @@ struct cv_etcd_wire *cv__etcd_wire_of(struct cv_etcd_election *election);
 
 /* Chooses the leases of this length; false: out of memory. */
 CV_NODISCARD bool cv__etcd_lease_use(struct cv_etcd_election *election, int64_t lease_ns);
-/* Not needed any more: there is no key. */
+/* The election needs it no longer: it has no key. */
 void cv__etcd_lease_leave(struct cv_etcd_election *election);
 
 int64_t cv__etcd_lease_ttl_ns(const struct cv_etcd_election *election);
-/* So long the lease of that id protects the keys under it; 0: it is not known to be ours. */
+/* Until when the lease of that id protects the keys under it; 0: it is not known to be ours. */
 int64_t cv__etcd_until_ns(const struct cv_etcd_election *election, int64_t lease_id);
 
 /* The waiting lease. */
@@ -142,14 +142,16 @@ void cv__etcd_hold_drop(struct cv_etcd_election *election, int64_t lease_id);
 /* Deletes the key of the present attempt, without an answer; if that fails, its lease ends it. */
 void cv__etcd_delete(struct cv_etcd_election *election);
 
-/* From now on, after a look at that revision. `before` for WAITING, NULL if it is not known. */
+/* What this election is told from now on, after a look at that revision. `before` is for WAITING,
+ * NULL if it is not known. */
 void cv__etcd_watch(struct cv_etcd_election *election, enum cv_etcd_interest interest,
                     const char *before, int64_t revision);
 
-/* Has the stream, in their order, told of all events after that revision which it has got to? */
+/* Has the stream reported, in order, every event after that revision that it has come to? */
 bool cv__etcd_has_told_since(const struct cv_etcd_election *election, int64_t revision);
 
-/* "{"key":..,"range_end":..," for all keys that begin with a text that ends with a slash. */
+/* Prints "key" and "range_end" for all keys that begin with this prefix, which ends with a
+ * slash. */
 void cv__etcd_body_range(struct cv_etcd_body *body, const char *prefix);
 
 #endif

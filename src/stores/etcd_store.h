@@ -34,13 +34,13 @@ enum cv_etcd_look_mode {
 struct cv_etcd_ready {
     int64_t lease;            /* under which it was seen ... */
     int64_t revision;         /* ... at this revision; 0: none */
-    int64_t until_ns;         /* so long that lease protects it */
+    int64_t until_ns;         /* until then that lease protects it */
     uint64_t create_revision; /* of the key */
     struct cv_etcd_txn *txn;  /* that puts it under the next one; NULL: none is on its way */
     int64_t asked_id, asked_until_ns;
 };
 
-/* The note of the leadership that lasts. */
+/* The note of the present leadership. */
 struct cv_etcd_note {
     uint64_t token; /* it is written for this one; 0: not yet */
     bool is_read;   /* `found` is what was there when it began */
@@ -61,7 +61,7 @@ struct cv_store {
     int64_t granted_until_ns; /* what the core was told */
     bool is_lost;             /* it was granted, and is over */
     bool is_queued;           /* it has waited */
-    bool is_taken;            /* its grant is by a lease that was kept ready */
+    bool is_taken;            /* it was granted on a lease that was kept ready */
     struct cv_etcd_ready ready;
     struct cv_etcd_note note;
     struct cv_store_end lost; /* our latest leadership, and why it ended if that is known */
@@ -88,18 +88,18 @@ void cv__etcd_fail(struct cv_store *store, const char *why);
 void cv__etcd_ask(struct cv_store *store, enum cv_etcd_txn_kind kind, uint32_t op_count,
                   struct cv_etcd_body *body, cv_etcd_then then);
 
-/* Counts one more proof or look of the request at work. False: too many; it is answered. */
+/* Counts one more look or lease of the request at work. False: too many; it is answered. */
 bool cv__etcd_round_begin(struct cv_store *store);
 
 /* Looks, and goes on with `looked` when store->look is filled in. If that fails, or has been tried
  * too often for this request, the request is answered instead. */
 void cv__etcd_look(struct cv_store *store, void (*looked)(struct cv_store *store));
 
-/* Answers HELD or FREE, as the last look has it; remaining_ns < 0: not known. */
+/* Answers HELD or FREE, according to the last look; remaining_ns < 0: not known. */
 void cv__etcd_answer_seen(struct cv_store *store, int64_t remaining_ns);
 void cv__etcd_answer_plain(struct cv_store *store);
 
-/* The record as the last look has it. */
+/* The record according to the last look. */
 void cv__etcd_record_read(const struct cv_store *store, struct cv_store_record *ret_record);
 
 /* The keys of range number `index` in the answer to a transaction. */
@@ -132,13 +132,13 @@ void cv__etcd_body_put(const struct cv_store *store, int64_t lease_id, struct cv
 
 /* We are next in the queue: puts our key under the present holding lease, if it is not yet. */
 void cv__etcd_ready_make(struct cv_store *store);
-/* Nothing is known of that any more. */
+/* Forgets that it was. */
 void cv__etcd_ready_end(struct cv_store *store);
-/* If the key before ours was deleted: does what was heard show that ours was there then, under the
- * lease in store->ready? */
+/* After the key before ours was deleted: do the events show that ours existed then, under the lease
+ * in store->ready? */
 bool cv__etcd_ready_is_proved(const struct cv_store *store);
 
-/* Of a key, which may be NULL: there is none. */
+/* Reads the note of a key; NULL: there is none. */
 void cv__etcd_note_read(const cJSON *kv, struct cv_value_note *ret_note);
 /* Prints the deletion of the key of our leadership; if it is there, a note says why. */
 void cv__etcd_body_give_back(const struct cv_store *store, enum cv_reason why,
@@ -149,7 +149,7 @@ void cv__etcd_body_note(const struct cv_store *store, enum cv_reason why,
 /* We lead: leaves a note that this leadership has begun, if that is not done. Nobody waits for
  * it. */
 void cv__etcd_note_begin(struct cv_store *store);
-/* We do not any more. */
+/* We no longer lead: forgets the note. */
 void cv__etcd_note_end(struct cv_store *store);
 
 /* Fills in a list; removes what is known of the election. Both answer. */

@@ -203,7 +203,7 @@ void cv__etcd_call_cancel(struct cv_etcd_call *call)
     call_free(call);
 }
 
-/* What the server or libcurl said, in one line that is never empty. */
+/* What the server or the HTTP client said, in one line that is never empty. */
 static void say_why(const struct cv_http_result *result, const char *message, char *ret_why,
                     size_t why_bytes)
 {
@@ -215,7 +215,7 @@ static void say_why(const struct cv_http_result *result, const char *message, ch
 
 /* ---- The ticket ---------------------------------------------------------------------------- */
 
-/* One of those that wait for the ticket and were there when its answer came. */
+/* A call that waits for the ticket, and was made before the answer about it came. */
 static struct cv_etcd_call *first_waiting(struct cv_etcd_wire *wire, uint64_t number_max)
 {
     struct cv_etcd_call *call = wire->calls;
@@ -317,7 +317,7 @@ static void answer_read(const struct cv_http_result *result, const cJSON *whole,
                                 .revision = cv__etcd_number_to(header, "revision", INT64_MAX - 1)};
 }
 
-/* The member failed: the next one, if there is time. */
+/* The member failed: tries the next one, if there is time. */
 static void call_again(struct cv_etcd_call *call, const char *why)
 {
     rotate_from(call->wire, call->endpoint);
@@ -329,7 +329,7 @@ static void call_again(struct cv_etcd_call *call, const char *why)
     }
 }
 
-/* The ticket has run out: a new one, unless somebody has fetched it meanwhile. */
+/* The ticket has run out: fetches a new one, unless another call has done so meanwhile. */
 static void call_with_new_ticket(struct cv_etcd_call *call)
 {
     struct cv_etcd_wire *wire = call->wire;
@@ -377,7 +377,7 @@ static bool call_send(struct cv_etcd_call *call)
     }
     char url[400];
     (void)snprintf(url, sizeof url, "%s%s", wire->endpoint[wire->endpoint_now], call->path);
-    /* One that does not answer leaves time for the others. */
+    /* A member that does not answer must leave time for the others. */
     const int64_t left_ns = call->deadline_ns - cv__clock_now_ns();
     const uint32_t tries_left = wire->endpoint_count - call->try_count % wire->endpoint_count;
     call->http = cv__http_post(
@@ -523,7 +523,7 @@ static void txn_end(struct cv_etcd_batch *batch, uint32_t index, struct cv_etcd_
     then(user, &answer);
 }
 
-/* All have the same answer, and reads each their part of it. */
+/* All get the same answer; each read finds its own part in it. */
 static void batch_tell(struct cv_etcd_batch *batch, const struct cv_etcd_answer *answer)
 {
     struct cv_etcd_answer part = *answer;
@@ -580,7 +580,7 @@ static bool goes_with(const struct cv_etcd_batch *batch, const struct cv_etcd_tx
     return op_count <= OPS_MAX;
 }
 
-/* As many as go together, from the first one on. */
+/* Takes waiting transactions from the front, as long as they can be joined. */
 static void batch_fill(struct cv_etcd_wire *wire, struct cv_etcd_batch *batch)
 {
     while (wire->waiting != NULL && goes_with(batch, wire->waiting)) {
@@ -597,7 +597,7 @@ static bool batch_send(struct cv_etcd_batch *batch)
 {
     struct cv_etcd_body body = {0};
     const bool is_whole = batch->txn[0]->kind == CV_ETCD_ALONE;
-    int64_t deadline_ns = INT64_MAX; /* the first of all: others wait behind it */
+    int64_t deadline_ns = INT64_MAX; /* the earliest of all: others wait behind it */
     cv__etcd_body_print(&body, "%s", is_whole ? "" : "{\"success\":[");
     for (uint32_t i = 0; i < batch->count; i++) {
         deadline_ns = cv__min64(deadline_ns, batch->txn[i]->deadline_ns);

@@ -20,7 +20,7 @@
 #define CV_ETCD_KEY_BYTES (CV_ETCD_PREFIX_BYTES + CV_REMOTE_TEXT_BYTES + 64)
 #define CV_ETCD_TICKET_BYTES 2048 /* etcd's own are short, a signed one has several hundred */
 
-enum {                         /* of gRPC, as far as we tell them apart */
+enum {                         /* codes of gRPC that we distinguish */
        CV_ETCD_NO_ANSWER = -1, /* ours: no member gave one */
        CV_ETCD_OK = 0,
        CV_ETCD_UNKNOWN = 2,
@@ -36,7 +36,7 @@ struct cv_etcd_answer {
     int code;           /* CV_ETCD_* or another one of gRPC */
     const cJSON *reply; /* NULL unless the code is CV_ETCD_OK */
     const char *error;  /* otherwise: one line */
-    int part;           /* READ, WRITE: where its own begin among the responses */
+    int part;           /* READ, WRITE: index of its first response */
     int64_t begin_ns;   /* before it was first sent */
     int64_t revision;
 };
@@ -114,7 +114,8 @@ struct cv_etcd_call *cv__etcd_call(struct cv_etcd_wire *wire, const char *path,
                                    cv_etcd_then then, void *user);
 void cv__etcd_call_cancel(struct cv_etcd_call *call);
 
-/* A stream at the present member, which nobody repeats. Takes the body. NULL: out of memory. */
+/* Starts a stream at the present member, and never repeats it. Takes the body. NULL: out of
+ * memory. */
 struct cv_http_call *cv__etcd_stream(struct cv_etcd_wire *wire, const char *path,
                                      struct cv_etcd_body *body,
                                      void (*line)(void *user, const char *line),
