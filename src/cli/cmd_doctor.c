@@ -294,7 +294,7 @@ static const struct {
     {"several names", NULL},
     {"chmod o-w", NULL},
     {"database \"", "create that database, or name another one in the address"},
-    {"translate host name", "check the host in the address, and the name service of this machine"},
+    {"host name", "check the host in the address, and the name service of this machine"},
     {"resolve host", "check the host in the address, and the name service of this machine"},
     {"not a database", "use another file: this one is not a database"},
     {"locked by", "let that process finish or end it; meanwhile nobody can be elected or renewed"},

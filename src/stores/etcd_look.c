@@ -15,8 +15,12 @@
 
 void cv__etcd_fail(struct cv_store *store, const char *why)
 {
-    cv__remote_fail(&store->remote, "etcd %s: %s",
-                    cv__etcd_wire_host(cv__etcd_wire_of(&store->election)), why);
+    const struct cv_etcd_wire *wire = cv__etcd_wire_of(&store->election);
+    if (cv__etcd_wire_is_named(wire, why)) { /* by then, another one may be asked */
+        cv__remote_fail(&store->remote, "etcd: %s", why);
+    } else {
+        cv__remote_fail(&store->remote, "etcd %s: %s", cv__etcd_wire_host(wire), why);
+    }
 }
 
 void cv__etcd_ask(struct cv_store *store, enum cv_etcd_txn_kind kind, uint32_t op_count,

@@ -160,6 +160,16 @@ const char *cv__etcd_wire_host(const struct cv_etcd_wire *wire)
     return strstr(wire->endpoint[wire->endpoint_now], "//") + 2;
 }
 
+bool cv__etcd_wire_is_named(const struct cv_etcd_wire *wire, const char *text)
+{
+    for (uint32_t i = 0; i < wire->endpoint_count; i++) {
+        if (strstr(text, strstr(wire->endpoint[i], "//") + 2) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Many calls may fail at the same member: only the first of them goes on to the next one. */
 static void rotate_from(struct cv_etcd_wire *wire, uint32_t endpoint)
 {

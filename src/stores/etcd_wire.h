@@ -78,6 +78,8 @@ void cv__etcd_wire_close(struct cv_etcd_wire *wire); /* with every call */
 
 /* The member that is asked now, for people: host:port. */
 const char *cv__etcd_wire_host(const struct cv_etcd_wire *wire);
+/* Does this text name one of the members? */
+bool cv__etcd_wire_is_named(const struct cv_etcd_wire *wire, const char *text);
 
 /* A text that grows. Without memory it stays as it is, and the call that takes it is not made. */
 struct cv_etcd_body {

@@ -202,7 +202,7 @@ if has_store etcd; then
     fails 125 "cannot read 'no-file'" run x --via 'etcd://127.0.0.1:1?cacert=no-file' -- true
     fails 2 "option 'nosuch'" run x --via 'etcd://127.0.0.1:1?nosuch=1' -- true
     fails 2 'write etcd://host:port' run x --via etcd: -- true
-    fails 2 'etcd 127.0.0.1:1: ' status --via etcd://127.0.0.1:1
+    fails 2 'etcd: cannot connect to 127.0.0.1:1: connection refused' status --via etcd://127.0.0.1:1
 fi
 if has_store zookeeper; then
     fails 2 'names no user' run x --via zookeeper://root:secret@127.0.0.1:1 -- true
