@@ -33,7 +33,7 @@ extern "C" {
 typedef uint32_t cv_id;
 #define CV_ID_NONE 0u
 #define CV_MEMBERS_MAX 4096u
-/* A leader without a number, because the protocol knows no members: see its label. */
+/* A leader without an id, because the protocol has no member list. Its label identifies it. */
 #define CV_ID_ANONYMOUS UINT32_MAX
 
 /* ---- Messages ------------------------------------------------------------------------------ */
@@ -140,7 +140,7 @@ enum cv_store_verb {
     CV_STORE_READ,    /* who holds it? */
     CV_STORE_ACQUIRE, /* hold it if it is free; repeating an attempt gives the same grant */
     CV_STORE_RENEW,   /* hold it for another lease, if this attempt still holds it */
-    CV_STORE_RELEASE, /* give it up, and a place in its queue; no error if there is none */
+    CV_STORE_RELEASE, /* give it up, or leave its queue; no error if it was in neither */
 };
 
 enum cv_store_verdict {
@@ -207,7 +207,7 @@ struct cv_event {
     uint64_t token;        /* of the leadership; grows with each, never repeats; FREE: of the last
                             * leadership, 0: not known */
     uint64_t holder;       /* HELD: its label */
-    int64_t duration_ns;   /* GRANTED, HELD: see there */
+    int64_t duration_ns;   /* GRANTED, HELD: see enum cv_store_verdict */
     enum cv_reason reason; /* FREE: why the last leadership ended; CV_REASON_STARTED: not known */
 };
 
@@ -428,9 +428,9 @@ struct cv_protocol {
      * vary, lease_ns is the longest and lease_ns_min the shortest (NULL: they do not vary). */
     int64_t (*lease_ns)(const struct cv_config *config);
     int64_t (*lease_ns_min)(const struct cv_config *config);
-    /* The message that a witness may send to all members after this process is dead and its work
-     * as a leader has ended. The host may ask after any step whose record is durable. False: no
-     * message now; NULL: never. Besides, the other members may get a certain PEER_DOWN. */
+    /* The message that a witness may send to all members after this process is dead and its work as
+     * a leader has ended. The host may ask after any step whose record is durable. False: no
+     * message now; NULL: never. The other members may also get a PEER_DOWN with is_certain. */
     bool (*farewell)(const void *state, int64_t now_ns, struct cv_message *ret_message);
 };
 
@@ -477,7 +477,8 @@ int cv_core_init(const struct cv_protocol *protocol, void *state, const struct c
 int cv_core_step(const struct cv_protocol *protocol, void *state, const struct cv_event *event,
                  struct cv_effects *out);
 
-/* Words of list storage that the effects of one step may need. 0: no such configuration. */
+/* Words of list storage that the effects of one step may need. 0: the configuration is not
+ * valid. */
 uint32_t cv_effects_words(const struct cv_config *config);
 
 /* ---- Codec --------------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ struct cv_engine;
 
 enum cv_role {
     CV_ROLE_OBSERVER, /* does not want to lead */
-    CV_ROLE_WAITING,  /* wants to */
+    CV_ROLE_WAITING,  /* wants to lead */
     CV_ROLE_LEADER,
 };
 
@@ -187,8 +187,8 @@ int cv_report(struct cv_election *election, enum cv_input input, int64_t value);
  * accepted. */
 void cv_close(struct cv_election *election);
 
-/* The same for several elections: all resign at once, and it waits once for all. Entries may be
- * NULL. */
+/* The same for several elections: all resign at once, and the call waits once for all of them.
+ * Entries may be NULL. */
 void cv_close_all(struct cv_election *const *elections, size_t count);
 
 #ifdef __cplusplus

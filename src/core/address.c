@@ -22,7 +22,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The place of the first `wanted` in a part, or its length. */
+/* The index of the first `wanted` in a part; the part's length if there is none. */
 static size_t find(struct cv_span part, char wanted)
 {
     CV_ASSERT(part.at != NULL || part.bytes == 0);
@@ -36,10 +36,10 @@ static size_t find(struct cv_span part, char wanted)
 static struct cv_span cut(struct cv_span part, size_t from, size_t to)
 {
     CV_ASSERT(from <= to && to <= part.bytes);
-    return (struct cv_span){part.at != NULL ? part.at + from : NULL, to - from}; /* not there */
+    return (struct cv_span){part.at != NULL ? part.at + from : NULL, to - from}; /* NULL: absent */
 }
 
-/* Takes the text up to `divider` out of *rest, and the divider with it. */
+/* Removes the text up to `divider` from *rest, and the divider too; returns the text. */
 static struct cv_span next_part(struct cv_span *rest, char divider)
 {
     const size_t end = find(*rest, divider);
@@ -83,7 +83,7 @@ static bool equals(struct cv_span part, const char *text)
             c = (char)(hex_digit(part.at[i + 1]) * 16 + hex_digit(part.at[i + 2]));
             i += 2;
         }
-        CV_ASSERT(c != '\0'); /* so this also stops at the end of the text */
+        CV_ASSERT(c != '\0'); /* so the comparison also stops at the end of `text` */
         if (text[length] != c) {
             return false;
         }
@@ -143,7 +143,7 @@ int cv__address_fail_scheme(const char *text, const char *const *known, struct c
 static int check_options(const struct cv_address *address, const char *text,
                          struct cv_errtext *reterr)
 {
-    CV_ASSERT(address->scheme.bytes > 0); /* there is no address without */
+    CV_ASSERT(address->scheme.bytes > 0); /* every address has one */
     struct cv_span rest = address->options;
     while (rest.bytes > 0) {
         struct cv_span option = next_part(&rest, '&');
@@ -294,7 +294,7 @@ int cv__address_check_options(const struct cv_address *address, const char *cons
             continue;
         }
         char decoded[64];
-        (void)cv__address_decode(name, decoded, sizeof decoded); /* split() saw that it fits */
+        (void)cv__address_decode(name, decoded, sizeof decoded); /* split() checked that it fits */
         return cv__text_fail_unknown(reterr, CV_E_INVALID, "address option", decoded, known);
     }
     return CV_OK;

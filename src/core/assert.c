@@ -1,5 +1,5 @@
-/* src/core/assert.c - what a failed assertion does. Not one of the pure parts: it prints and
- * aborts. */
+/* src/core/assert.c - handles a failed assertion: prints it and aborts. Not one of the pure
+ * parts. */
 #include "core/assert.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* src/core/bytes.h - numbers as bytes, little endian, and a check sum for what files contain.
+/* src/core/bytes.h - numbers as little-endian bytes, and a checksum for the contents of files.
  *
  * The sum (FNV-1a, 64 bits) detects a record that a crash or a bad disk has damaged. It does not
  * protect against forgery. */
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The lowest 8 * byte_count bits of a value. */
+/* Writes the lowest 8 * byte_count bits of a value. */
 static inline void cv__bytes_put(uint8_t *at, uint64_t value, uint32_t byte_count)
 {
     for (uint32_t i = 0; i < byte_count; i++) {

@@ -29,7 +29,8 @@ static void put_number(struct writer *w, uint64_t value)
     *w->at++ = (uint8_t)value;
 }
 
-/* The groups of eight bytes as one number of 56 bits: pairs become one each, three times. */
+/* Joins the 7-bit groups of eight bytes into one number of 56 bits: neighbours are joined in pairs,
+ * three times. */
 static uint64_t join_groups(uint64_t bytes)
 {
     uint64_t groups = bytes & UINT64_C(0x7f7f7f7f7f7f7f7f);
@@ -42,10 +43,10 @@ static uint64_t eight_bytes(const uint8_t *at)
 {
     return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24 |
            (uint64_t)at[4] << 32 | (uint64_t)at[5] << 40 | (uint64_t)at[6] << 48 |
-           (uint64_t)at[7] << 56; /* the compiler makes one load of it */
+           (uint64_t)at[7] << 56; /* compiles to one load */
 }
 
-/* Instants and nonces are long: up to eight bytes are read at once, if there are as many. */
+/* Instants and nonces are long, so eight bytes are read at once if as many are left. */
 static bool get_long_number(struct reader *r, uint64_t *ret_value)
 {
     CV_ASSERT(r->at <= r->end);
@@ -56,12 +57,12 @@ static bool get_long_number(struct reader *r, uint64_t *ret_value)
     uint32_t i = 0;
     if (left >= 8) {
         const uint64_t bytes = eight_bytes(at);
-        const uint64_t ends = ~bytes & UINT64_C(0x8080808080808080); /* of numbers */
+        const uint64_t ends = ~bytes & UINT64_C(0x8080808080808080); /* last bytes of numbers */
         if (ends != 0) {
             const uint32_t count = (uint32_t)__builtin_ctzll(ends) / 8 + 1;
             r->at = at + count;
             *ret_value = join_groups(bytes & (UINT64_MAX >> (64 - 8 * count)));
-            return at[count - 1] != 0 || count == 1; /* otherwise a second spelling */
+            return at[count - 1] != 0 || count == 1; /* otherwise not the shortest form */
         }
         value = join_groups(bytes);
         i = 8;
@@ -70,7 +71,7 @@ static bool get_long_number(struct reader *r, uint64_t *ret_value)
         const uint64_t byte = at[i];
         value |= (byte & 0x7f) << (7 * i);
         if (byte < 0x80) {
-            const bool is_short = byte != 0 || i == 0; /* otherwise a second spelling */
+            const bool is_short = byte != 0 || i == 0; /* otherwise not the shortest form */
             const bool fits = i < VARINT_BYTES_MAX - 1 || byte <= 1; /* into 64 bits */
             r->at = at + i + 1;
             *ret_value = value;
@@ -82,7 +83,7 @@ static bool get_long_number(struct reader *r, uint64_t *ret_value)
 
 static inline bool get_number(struct reader *r, uint64_t *ret_value)
 {
-    if (r->at != r->end && (*r->at & 0x80) == 0) { /* as most numbers are */
+    if (r->at != r->end && (*r->at & 0x80) == 0) { /* one byte, like most numbers */
         *ret_value = *r->at++;
         return true;
     }
@@ -115,7 +116,7 @@ static bool get_set(struct reader *r, uint32_t member_count, uint64_t *word)
         word[i / 8] |= (uint64_t)r->at[i] << (i % 8 * 8);
     }
     if (byte_count > 0 && r->at[byte_count - 1] == 0) {
-        return false; /* a trailing zero would be a second spelling */
+        return false; /* a set is encoded without trailing zeros */
     }
     r->at += byte_count;
     CV_ASSERT(r->at <= r->end);
@@ -277,7 +278,7 @@ int cv__message_decode(const struct cv_protocol *protocol, uint32_t member_count
                        struct cv_message *ret_message)
 {
     CV_ASSERT(member_count >= 1);
-    CV_ASSERT(member_count <= CV_MEMBERS_MAX); /* the words were made for as many */
+    CV_ASSERT(member_count <= CV_MEMBERS_MAX); /* the storage for words has this size */
     if (byte_count < 2 || bytes[0] != WIRE_VERSION || bytes[1] >= protocol->message_count) {
         return CV_E_MALFORMED;
     }
@@ -311,6 +312,6 @@ int cv__message_decode(const struct cv_protocol *protocol, uint32_t member_count
     }
     CV_ASSERT(scalar <= CV_FIELDS_MAX);
     CV_ASSERT(list <= CV_LISTS_MAX);
-    CV_ASSERT(r.at <= r.end); /* no byte was read that is not there */
+    CV_ASSERT(r.at <= r.end); /* nothing was read past the end */
     return r.at == r.end ? CV_OK : CV_E_MALFORMED;
 }

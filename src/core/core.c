@@ -1,5 +1,5 @@
-/* src/core/core.c - the public entry to any core: checks of what an embedding program passes, then
- * the function in the protocol's table. */
+/* src/core/core.c - the public entry to any core: checks the arguments of an embedding program,
+ * then calls the function in the protocol's table. */
 #include "core/core.h"
 
 #include "core/errors.h"
@@ -17,11 +17,11 @@ const char *cv_version(void)
 static uint32_t effects_words(uint32_t member_count)
 {
     CV_ASSERT(member_count <= CV_MEMBERS_MAX);
-    return 4 * member_count + 64; /* sets are tiny; a few vectors of a value per member */
+    return 4 * member_count + 64; /* a few lists with a value per member; sets are tiny */
 }
 
-/* What an option is derived to be may be smaller or larger than what may be given, and is checked
- * again where a configuration is completed for another member. */
+/* A derived value may lie outside the range that a user may give. It is checked again when the
+ * configuration is completed for another member, so derived options have a wider range. */
 #define DERIVED_FACTOR 64
 
 /* The first option that is out of range; NULL: there is none. */
@@ -52,7 +52,7 @@ int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *conf
         return cv__fail(reterr, CV_E_INVALID, "a core needs a protocol and a configuration");
     }
     if (config->member_count < 1 || config->member_count > CV_MEMBERS_MAX) {
-        return cv__fail(reterr, CV_E_INVALID, "%u members: there may be 1 to %u",
+        return cv__fail(reterr, CV_E_INVALID, "%u members: the number must be 1 to %u",
                         config->member_count, CV_MEMBERS_MAX);
     }
     if (config->self < 1 || config->self > config->member_count) {
@@ -71,7 +71,7 @@ int cv_core_configure(const struct cv_protocol *protocol, struct cv_config *conf
     return protocol->configure(config, reterr);
 }
 
-/* Has cv_core_configure() completed this configuration? It passes again, and derives nothing. */
+/* Has cv_core_configure() completed this configuration? If so, it passes again unchanged. */
 static bool is_configured(const struct cv_protocol *protocol, const struct cv_config *config)
 {
     if (protocol == NULL || config == NULL) {
@@ -113,7 +113,7 @@ int cv_core_contract(const struct cv_protocol *protocol, const struct cv_config 
 
 size_t cv__core_size(const struct cv_protocol *protocol, const struct cv_config *config)
 {
-    CV_ASSERT(config->self >= 1); /* cv_core_configure() looked */
+    CV_ASSERT(config->self >= 1); /* cv_core_configure() checked it */
     CV_ASSERT(config->self <= config->member_count);
     const size_t bytes = protocol->size(config);
     CV_ASSERT(bytes > 0);
@@ -156,8 +156,8 @@ void cv__core_step(const struct cv_protocol *protocol, void *state, const struct
     protocol->check(state);
 }
 
-/* The member that a core is, and how many there are. An anonymous core, and one that sends no
- * messages, has no peers: it is nobody, and any number is in range. */
+/* Which member a core is, and of how many. A core that is anonymous or sends no messages has no
+ * peers: `self` is CV_ID_NONE, and every id is in range. */
 struct identity {
     cv_id self;
     uint32_t member_count;
@@ -221,7 +221,7 @@ int cv_core_step(const struct cv_protocol *protocol, void *state, const struct c
     if (out == NULL) {
         return CV_E_INVALID;
     }
-    out->item_count = 0; /* a host that does not look at the answer has nothing to carry out */
+    out->item_count = 0; /* so a host that ignores the returned code has no effects */
     out->word_count = 0;
     out->note_count = 0;
     if (protocol == NULL || state == NULL || event == NULL || out->item == NULL ||

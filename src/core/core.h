@@ -1,8 +1,8 @@
 /* src/core/core.h - cores and messages for the hosts of this repository.
  *
- * These do the work of the public functions of the same names. They do not check the arguments of
- * an embedding program: the hosts of this repository pass checked configurations, and events and
- * messages in range. They assert these preconditions. */
+ * These functions do the work of the public ones of the same names, without their checks: the hosts
+ * of this repository pass checked configurations, and events and messages in range. These
+ * preconditions are asserted. */
 #ifndef CV_CORE_CORE_H
 #define CV_CORE_CORE_H
 

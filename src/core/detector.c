@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Where the upper tail of the standard normal distribution is 10^-phi, in thousandths. */
+/* z(phi), in thousandths: the upper tail of the standard normal distribution beyond it is
+ * 10^-phi. */
 static const int64_t z_thousandths[DETECTOR_PHI_MAX + 1] = {
     0,    1282, 2326, 3090, 3719, 4265, 4753, 5199, 5612,
     5998, 6361, 6706, 7034, 7349, 7651, 7941, 8222,
@@ -80,7 +81,8 @@ static int64_t deviation(const struct cv_detector *detector, int64_t mean)
 
 int64_t cv__detector_deadline(const struct cv_detector *detector)
 {
-    /* Too few gaps say nothing about their spread: until then the fixed time-out serves both. */
+    /* Too few gaps say nothing about their spread: until there are four, the fixed time-out is
+     * used. */
     if (detector->kind == CV_DETECTOR_FIXED || detector->gap_count < 4) {
         return detector->heard_ns + detector->timeout_ns;
     }
@@ -88,7 +90,7 @@ int64_t cv__detector_deadline(const struct cv_detector *detector)
     const int64_t mean = detector->gap_sum / detector->gap_count;
     const int64_t sigma = cv__max64(deviation(detector, mean), mean / 10);
     const __int128 wait = mean + (__int128)sigma * z_thousandths[detector->phi] / 1000;
-    CV_ASSERT(wait >= mean); /* a deadline is not before the usual gap is over */
+    CV_ASSERT(wait >= mean); /* the deadline is not before the mean gap is over */
     const int64_t wait_max = 2 * detector->timeout_ns;
     const int64_t bounded = wait < wait_max ? (int64_t)wait : wait_max;
     return detector->heard_ns + cv__max64(bounded, detector->least_ns);

@@ -4,18 +4,18 @@
  * `phi` [Hayashibara04]: the gaps between heartbeats are taken as normally distributed with the
  * mean and deviation of the latest DETECTOR_GAPS; suspicion phi is -log10 of the probability that a
  * heartbeat still comes, and the deadline is where phi reaches the threshold: mean + z(phi) sigma.
- * Solving for the deadline instead of asking phi again and again needs no polling and no floating
- * point. The deviation is not believed to be smaller than a tenth of the mean, otherwise a very
- * regular network would make one late frame a suspicion; and the wait is never longer than twice
- * the fixed time-out, so that one long gap does not blind it, and never shorter than the longest
- * gap that a living sender can cause where the assumed delays hold: then nobody is suspected
- * wrongly. Time: an argument. Memory: one flat struct. */
+ * Solving for the deadline, instead of computing phi again and again, needs no polling and no
+ * floating point. The deviation is taken as at least a tenth of the mean: otherwise, in a very
+ * regular network, one late frame would raise a suspicion. The wait is never longer than twice the
+ * fixed time-out, so that one long gap does not blind the detector. It is never shorter than the
+ * longest gap that a living sender can cause while the assumed delays hold: then nobody is
+ * suspected wrongly. Time: an argument. Memory: one flat struct. */
 #ifndef CV_CORE_DETECTOR_H
 #define CV_CORE_DETECTOR_H
 
 #include "core/types.h"
 
-#define DETECTOR_GAPS 32u /* samples kept: about as many heartbeats as a second of them */
+#define DETECTOR_GAPS 32u /* samples kept: about the heartbeats of one second */
 #define DETECTOR_PHI_MAX 16u
 
 enum cv_detector_kind { CV_DETECTOR_FIXED, CV_DETECTOR_PHI };
@@ -24,7 +24,7 @@ enum cv_detector_kind { CV_DETECTOR_FIXED, CV_DETECTOR_PHI };
 struct cv_detector {
     uint32_t kind;    /* enum cv_detector_kind */
     uint32_t phi;     /* threshold, 1..DETECTOR_PHI_MAX */
-    int64_t least_ns; /* phi: no sooner than this */
+    int64_t least_ns; /* phi: the shortest wait */
     int64_t timeout_ns;
     int64_t heard_ns; /* 0: nothing heard yet */
     uint32_t gap_count, gap_next;
@@ -35,7 +35,7 @@ struct cv_detector {
 void cv__detector_init(struct cv_detector *detector, enum cv_detector_kind kind, uint32_t phi,
                        int64_t least_ns, int64_t timeout_ns);
 
-/* Begin to watch another process: what was learned of the previous one does not count. */
+/* Begins to watch another process, and forgets the gaps of the previous one. */
 void cv__detector_reset(struct cv_detector *detector, int64_t now_ns);
 
 /* A heartbeat arrived. */

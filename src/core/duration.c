@@ -1,5 +1,5 @@
-/* src/core/duration.c - times as people write them. Integers only: the same text on every
- * machine. */
+/* src/core/duration.c - times as people write them. Uses integers only, so every machine gives the
+ * same text. */
 #include "core/duration.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits with at most one decimal point: whole part, and billionths of the rest. */
+/* Reads digits with at most one decimal point: the whole part, and the rest in billionths. */
 static const char *parse_parts(const char *text, int64_t *ret_whole, int64_t *ret_billionths)
 {
     const char *at = text;
@@ -78,7 +78,7 @@ bool cv__duration_parse(const char *text, int64_t *ret_ns)
         if (whole > INT64_MAX / 2 / units[i].ns || !is_whole) {
             return false;
         }
-        CV_ASSERT(part_ns < units[i].ns); /* a part of one unit */
+        CV_ASSERT(part_ns < units[i].ns); /* less than one unit */
         *ret_ns = whole * units[i].ns + part_ns;
         return true;
     }

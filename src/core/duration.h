@@ -7,7 +7,7 @@
 #define CV_DURATION_TEXT_BYTES 32
 
 /* Reads digits with at most one decimal point into value * 10^9, exactly; more than nine decimals
- * are refused, not rounded. Returns the first byte behind it, or NULL. For durations and rates. */
+ * are refused, not rounded. Returns the first byte after them, or NULL. For durations and rates. */
 const char *cv__decimal_parse(const char *text, int64_t *ret_billionths);
 
 /* A number with a unit: ns, us, ms, s, min or h. False: not a duration, not a whole number of

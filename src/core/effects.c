@@ -18,7 +18,7 @@ struct cv_message *cv__effect_send_range(struct cv_effects *out, cv_id first, cv
     CV_ASSERT(last <= CV_MEMBERS_MAX);
     struct cv_effect *effect = effect_add(out, CV_EFFECT_SEND);
     effect->first = first;
-    effect->last = last; /* below first: to nobody, which spares the callers a branch */
+    effect->last = last; /* last < first: sent to nobody, so callers need no branch */
     effect->to_self = false;
     memset(&effect->message, 0, sizeof effect->message);
     effect->message.type = type;
@@ -76,7 +76,7 @@ void cv__effect_leadership(struct cv_effects *out, const struct cv_leadership *l
     CV_ASSERT(!leadership->is_self || leadership->leader != CV_ID_NONE);
     CV_ASSERT(!leadership->is_self || leadership->leader != CV_ID_ANONYMOUS);
     CV_ASSERT(leadership->leader != CV_ID_NONE || leadership->token == 0);
-    CV_ASSERT(leadership->is_self || leadership->valid_until_ns == 0); /* only one's own is known */
+    CV_ASSERT(leadership->is_self || leadership->valid_until_ns == 0); /* only its own is known */
     effect_add(out, CV_EFFECT_LEADERSHIP)->leadership = *leadership;
 }
 
@@ -91,7 +91,7 @@ void cv__effect_ask_sequence(struct cv_effects *out, uint64_t request, uint64_t 
 void cv__effect_ask_store(struct cv_effects *out, enum cv_store_verb verb, uint64_t request,
                           uint64_t attempt, uint64_t token, int64_t lease_ns)
 {
-    CV_ASSERT(request > 0); /* 0 tells a notification from an answer */
+    CV_ASSERT(request > 0); /* 0 marks a notification */
     CV_ASSERT(attempt > 0);
     CV_ASSERT(verb <= CV_STORE_RELEASE);
     CV_ASSERT(lease_ns >= 0);

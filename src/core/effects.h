@@ -1,14 +1,14 @@
 /* src/core/effects.h - functions by which a core issues its effects.
  *
  * Effects are data, carried out by the host in the order of these calls. Each step has room for
- * CV_EFFECTS_MAX of them; a core that needs more is wrong, and the assertion says so. */
+ * CV_EFFECTS_MAX of them; a core that needs more is wrong, and an assertion fails. */
 #ifndef CV_CORE_EFFECTS_H
 #define CV_CORE_EFFECTS_H
 
 #include "core/types.h"
 
-/* A message of that type to one member, to a range of them, or to all others. The caller fills in
- * the fields of what is returned, which are zero, before the step ends. */
+/* A message of that type to one member, to a range of them, or to all others. The fields of the
+ * returned message are zero; the caller fills them in before the step ends. */
 struct cv_message *cv__effect_send(struct cv_effects *out, cv_id to, uint32_t type);
 struct cv_message *cv__effect_send_range(struct cv_effects *out, cv_id first, cv_id last,
                                          uint32_t type);

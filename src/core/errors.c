@@ -32,7 +32,7 @@ int cv__fail(struct cv_errtext *reterr, int code, const char *format, ...)
         va_list args;
         va_start(args, format);
         (void)vsnprintf(reterr->text, sizeof reterr->text, format,
-                        args); /* a cut line still helps */
+                        args); /* a truncated line still helps */
         va_end(args);
     }
     return code;

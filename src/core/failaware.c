@@ -29,7 +29,7 @@ static int64_t shrink(int64_t ns, int64_t drift_ppb)
     return shorter_ns;
 }
 
-/* Stamps come from peers: what no clock shows is not calculated with (0 means: none yet). */
+/* Stamps come from peers, so values that no clock can show are not used (0: no stamp yet). */
 static bool is_stamp(int64_t ns)
 {
     return ns > 0 && ns < INT64_MAX / 4;
@@ -44,15 +44,15 @@ void cv__echo_update(struct cv_echo *echo, const struct cv_stamp *stamp, int64_t
     }
     if (echo->peer_sent_ns != 0 && echo->peer_boot == stamp->boot) {
         CV_ASSERT(received_ns >= echo->received_ns); /* our own clock, in one boot */
-        /* In the bound, n enters as B(1-rho) - A(1+rho): the smaller the better. The terms age by
-         * 2 rho, so an old excellent n gives way to a fresh good one. */
+        /* Frame n enters the bound as B(1-rho) - A(1+rho): the smaller, the better. This term grows
+         * by 2 rho as time passes, so a fresh good n replaces an old excellent one. */
         const int64_t later_b = received_ns - echo->received_ns;
         const int64_t later_a = peer_sent_ns - echo->peer_sent_ns;
         if (later_a <= 0 || shrink(later_b, drift_ppb) > stretch(later_a, drift_ppb)) {
             return;
         }
     }
-    CV_ASSERT(is_stamp(peer_sent_ns)); /* what is echoed is what a clock can show */
+    CV_ASSERT(is_stamp(peer_sent_ns)); /* only values that a clock can show are echoed */
     echo->peer_sent_ns = peer_sent_ns;
     echo->received_ns = received_ns;
     echo->peer_boot = stamp->boot;
@@ -61,9 +61,9 @@ void cv__echo_update(struct cv_echo *echo, const struct cv_stamp *stamp, int64_t
 int64_t cv__delay_bound(const struct cv_stamp *stamp, uint64_t boot, int64_t received_ns,
                         int64_t drift_ppb, int64_t delay_ns_min)
 {
-    CV_ASSERT(delay_ns_min >= 0); /* what is taken off a bound was spent on the way back */
+    CV_ASSERT(delay_ns_min >= 0); /* the echoed frame took at least this long */
     if (stamp->echo.peer_boot != boot) {
-        return CV_DELAY_UNKNOWN; /* it echoes what our clock showed before this machine booted */
+        return CV_DELAY_UNKNOWN; /* the echoed stamp is from before this machine booted */
     }
     if (!is_stamp(stamp->echo.peer_sent_ns) || !is_stamp(stamp->echo.received_ns) ||
         !is_stamp(stamp->sent_ns)) {

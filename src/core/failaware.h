@@ -3,21 +3,22 @@
  * [Fetzer99, sec. IV and its ref. 23] Every frame from p to q carries, for some frame n that p got
  * from q before: A, the stamp at which q sent n (q's clock), B, the stamp at which p received n,
  * and C, the stamp at which p sends this frame (both p's clock). q receives it at D (q's clock).
- * The round trip q -> p -> q took D - A on q's clock, of which p sat on it for C - B; what remains
- * is the delay of both frames together, and the first one took at least delay_min. Stretching one
- * by 1+rho and the other by 1-rho covers any drift:
+ * The round trip q -> p -> q took D - A on q's clock, of which p waited for C - B; what remains is
+ * the delay of both frames together, and the first one took at least delay_min. Stretching one by
+ * 1+rho and the other by 1-rho covers any drift:
  *
  *     delay <= (D - A)(1 + rho) - (C - B)(1 - rho) - delay_min
  *
  * A frame whose bound is within the limit is fast; one with a larger bound, or without an earlier
- * n, is slow. Safe whatever the network does: only drift beyond rho can make the bound too small.
+ * n, is slow. This is safe whatever the network does: only drift beyond rho can make the bound too
+ * small.
  *
- * A machine that boots again counts from near zero, so instants of two boots must never meet in one
- * bound. Each clock therefore has a boot, a number that differs between any two boots of a machine.
- * A frame names the boot of C, and of A; q knows a bound only if A is of its present boot, and p
- * forgets what it kept of q as soon as it hears another boot of q. A restart of the process alone
- * keeps the machine's clock, and with it the boot.
- * Time: none. Memory: one echo for each peer heard, owned by the transport (or the simulator). */
+ * A machine that boots again counts from near zero, so one bound must never mix instants of two
+ * boots. Each clock therefore has a boot, a number that differs between any two boots of a machine.
+ * A frame names the boots of C and of A. q computes a bound only if A is of its present boot, and p
+ * forgets its echo of q as soon as it hears of another boot of q. A restart of the process alone
+ * keeps the machine's clock, and with it the boot. Time: none. Memory: one echo for each peer
+ * heard, owned by the transport (or the simulator). */
 #ifndef CV_CORE_FAILAWARE_H
 #define CV_CORE_FAILAWARE_H
 
@@ -25,7 +26,7 @@
 
 #define CV_DELAY_UNKNOWN INT64_MAX
 
-/* The best n so far, of one peer. Zeroed: none yet. */
+/* The best n so far of one peer. All zero: none yet. */
 struct cv_echo {
     int64_t peer_sent_ns; /* A, the peer's clock; 0: nothing received yet */
     int64_t received_ns;  /* B, our clock */

@@ -1,16 +1,16 @@
 /* src/core/message.h - messages whose fields have names.
  *
- * A message type is written once, as the list of its fields, and everything else comes from that:
+ * A message type is written once, as the list of its fields; macros make everything else from it:
  *
  *   #define POLE_VOTE_FIELDS(FIELD) FIELD(U64, epoch) FIELD(ID, leader)
  *   CV_MESSAGE_VIEW(pole_vote, POLE_VOTE_FIELDS)
  *
- * makes struct pole_vote { uint64_t epoch; cv_id leader; } with pole_vote_read(), which takes one
- * out of a decoded message, and pole_vote_write(), which puts one into a message to be sent.
+ * makes struct pole_vote { uint64_t epoch; cv_id leader; } with pole_vote_read(), which reads one
+ * from a decoded message, and pole_vote_write(), which writes one into a message to be sent.
  * CV_MESSAGE_TYPE("VOTE", POLE_VOTE_FIELDS) is its entry in the protocol's table for the codec.
  *
- * The kinds are those of enum cv_field_kind. Types that begin alike may share a list of fields;
- * a view of only the first fields reads any message that begins with them. */
+ * The kinds are those of enum cv_field_kind. Types that begin with the same fields may share a list
+ * of these; a view of only these fields reads any message that begins with them. */
 #ifndef CV_CORE_MESSAGE_H
 #define CV_CORE_MESSAGE_H
 
@@ -25,8 +25,8 @@
 #define CV__TYPE_VALUES struct cv_list
 #define CV__MEMBER(kind, name) CV__TYPE_##kind name;
 
-/* The place of a field among the scalars or among the lists of its message is the offset of a byte
- * of its name. */
+/* These structs have one byte per scalar or list of a message: the offset of a field's byte is its
+ * index there. */
 #define CV__SCALAR_U64(name) uint8_t name;
 #define CV__SCALAR_FLAG(name) uint8_t name;
 #define CV__SCALAR_ID(name) uint8_t name;
@@ -71,7 +71,7 @@
     _Static_assert(offsetof(struct scalars, end) <= CV_FIELDS_MAX, "too many scalars"); \
     _Static_assert(offsetof(struct lists, end) <= CV_LISTS_MAX, "too many lists")
 
-/* A protocol may only read a message, or only write it: the other function is then unused. */
+/* Unused: some protocols only read a message type, others only write it. */
 #define CV_MESSAGE_VIEW(tag, FIELDS)                                                              \
     struct tag {                                                                                  \
         FIELDS(CV__MEMBER)                                                                        \
@@ -96,7 +96,7 @@
         text, {FIELDS(CV__TABLE)}, is_free      \
     }
 #define CV_MESSAGE_TYPE(text, FIELDS) CV__MESSAGE_TYPE(text, FIELDS, false)
-/* Of a type that promises nothing, and does not wait for the disk. */
+/* A type that promises nothing: it is sent without waiting for the disk (is_free). */
 #define CV_MESSAGE_TYPE_FREE(text, FIELDS) CV__MESSAGE_TYPE(text, FIELDS, true)
 
 #endif

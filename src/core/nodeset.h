@@ -9,7 +9,7 @@
 
 #include "core/types.h"
 
-/* Words that a set of that many members takes. */
+/* Words of a set of that many members. */
 static inline uint32_t cv__set_words(uint32_t member_count)
 {
     return (member_count + 63u) / 64u;
@@ -39,11 +39,11 @@ static inline void cv__set_remove(uint64_t *set, cv_id id)
 void cv__set_clear(uint64_t *set, uint32_t member_count);
 void cv__set_copy(uint64_t *set, const uint64_t *from, uint32_t member_count);
 
-/* set := set with every member of `other`. */
+/* Adds every member of `other` to `set`. */
 void cv__set_unite(uint64_t *set, const uint64_t *other, uint32_t member_count);
 
 uint32_t cv__set_count(const uint64_t *set, uint32_t member_count);
-/* Have they a member in common? */
+/* Do the two sets have a member in common? */
 bool cv__set_meets(const uint64_t *set, const uint64_t *other, uint32_t member_count);
 bool cv__set_is_subset(const uint64_t *set, const uint64_t *of, uint32_t member_count);
 

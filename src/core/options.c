@@ -1,7 +1,7 @@
 /* src/core/options.c - a protocol's options: defaults and values from text.
  *
- * The table in the protocol is the only place that knows names, ranges and defaults; scenarios,
- * addresses and `conclave protocols` all read it. */
+ * Names, ranges and defaults are written only in the protocol's table; scenarios, addresses and
+ * `conclave protocols` all read it. */
 #include "core/options.h"
 
 #include "core/duration.h"
@@ -14,7 +14,7 @@ void cv_config_init(struct cv_config *config, const struct cv_protocol *protocol
                     uint32_t member_count)
 {
     if (config == NULL || protocol == NULL) {
-        return; /* cv_core_configure() will say so */
+        return; /* cv_core_configure() reports it */
     }
     memset(config, 0, sizeof *config);
     config->self = self;
@@ -88,7 +88,7 @@ static int option_parse(const struct cv_option *option, const char *value, int64
     case CV_OPTION_CHOICE:
         *ret_value = choice_index(option->choices, value);
         if (*ret_value < 0) {
-            return cv__fail(reterr, CV_E_INVALID, "%s=%s is none of %s", option->name, value,
+            return cv__fail(reterr, CV_E_INVALID, "%s=%s is not one of %s", option->name, value,
                             option->choices);
         }
         return CV_OK;

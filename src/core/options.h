@@ -4,7 +4,7 @@
 
 #include "core/types.h"
 
-#define CV_DRIFT_PPB_DEFAULT 100000 /* 1e-4, ten times what a bad quartz does */
+#define CV_DRIFT_PPB_DEFAULT 100000 /* 1e-4, ten times the drift of a bad quartz */
 
 struct cv_option_text {
     char text[32];
@@ -18,10 +18,11 @@ const char *cv__option_format(const struct cv_option *option, int64_t value,
 const char *cv__config_format(const struct cv_config *config, const struct cv_option *option,
                               uint32_t at, struct cv_option_text *text);
 
-/* For a protocol's configure(): gives an option its computed default, unless it was set. */
+/* For a protocol's configure(): sets an option to its computed default, unless it was given. */
 void cv__config_derive(struct cv_config *config, uint32_t at, int64_t value);
 
-/* Says that an inequality between two times does not hold, with both; returns CV_E_INVALID. */
+/* Reports that an inequality between two times does not hold, with both times; returns
+ * CV_E_INVALID. */
 int cv__config_broken(struct cv_errtext *reterr, const char *inequality, int64_t left_ns,
                       int64_t right_ns);
 

@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-#define WORD_BYTES_MAX 128u /* a longer word is near to nothing */
-#define EDITS_MAX 2u        /* more than a slip of the finger */
-#define PREFIX_BYTES_MIN 3u /* so much of a word says which one is meant */
-#define INNER_BYTES_MIN 4u  /* a word within another one, `zone` in `timezone` */
+#define WORD_BYTES_MAX 128u /* a longer word resembles no known word */
+#define EDITS_MAX 2u        /* more edits are not a typing error */
+#define PREFIX_BYTES_MIN 3u /* a shorter prefix is not taken as an abbreviation */
+#define INNER_BYTES_MIN 4u  /* of a word inside another one: `zone` in `timezone` */
 
-/* What other tools and people call our things: flock, consul lock and etcdctl among them. */
+/* Names that people and other tools (flock, consul lock, etcdctl ...) use for our words. */
 static const struct {
     const char *theirs, *ours;
 } synonyms[] = {
@@ -28,12 +28,12 @@ static char lower(char letter)
     return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
 }
 
-/* How many letters to insert, delete, replace or exchange with the next one to make one word of the
- * other; capital letters or not. */
+/* The edit distance: how many letters to insert, delete, replace or exchange with the next one to
+ * turn one word into the other. Ignores case. */
 static uint32_t distance(const char *a, const char *b)
 {
     uint32_t rows[3][WORD_BYTES_MAX + 1] = {
-        {0}}; /* of the present letter of a, and of the two before */
+        {0}}; /* for the current letter of a, and the two before it */
     const uint32_t length_b = (uint32_t)strlen(b);
     CV_ASSERT(length_b <= WORD_BYTES_MAX);
     for (uint32_t j = 0; j <= length_b; j++) {
@@ -43,7 +43,7 @@ static uint32_t distance(const char *a, const char *b)
     for (; a[i - 1] != '\0'; i++) {
         uint32_t *row = rows[i % 3];
         const uint32_t *above = rows[(i + 2) % 3];
-        const uint32_t *before = rows[(i + 1) % 3]; /* from the second letter on */
+        const uint32_t *before = rows[(i + 1) % 3]; /* used from the second letter on */
         row[0] = i;
         for (uint32_t j = 1; j <= length_b; j++) {
             const bool is_exchanged = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
@@ -54,11 +54,11 @@ static uint32_t distance(const char *a, const char *b)
             row[j] = is_exchanged && before[j - 2] + 1 < best ? before[j - 2] + 1 : best;
         }
     }
-    CV_ASSERT(i <= WORD_BYTES_MAX + 1); /* the other word is as short */
+    CV_ASSERT(i <= WORD_BYTES_MAX + 1); /* cv__text_nearest() skips longer words */
     return rows[(i + 2) % 3][length_b];
 }
 
-/* Is it the whole of the other, or what stands before, between or after dashes in it? */
+/* Is `part` the whole of `whole`, or one of its parts between dashes? */
 static bool is_part(const char *part, const char *whole)
 {
     const size_t bytes = strlen(part);
@@ -81,8 +81,8 @@ static bool is_inner(const char *inner, const char *whole)
            (strncmp(whole, inner, bytes) == 0 || strcmp(whole + whole_bytes - bytes, inner) == 0);
 }
 
-/* `time-zone` and `timezone` for `zone`, `elected` for `on-elected`, `hist` for `history`: the only
- * word that may be meant. */
+/* The only known word that contains `word` or is contained in it: `zone` for `time-zone` and
+ * `timezone`, `on-elected` for `elected`, `history` for `hist`. NULL: none, or several. */
 static const char *only_relative(const char *word, const char *const *known)
 {
     const char *found = NULL;
@@ -100,7 +100,7 @@ static const char *only_relative(const char *word, const char *const *known)
     return found;
 }
 
-/* A known word by another name, or NULL. */
+/* The known word that `word` is a synonym of, or NULL. */
 static const char *synonym(const char *word, const char *const *known)
 {
     for (uint32_t i = 0; i < COUNT_OF(synonyms); i++) {
@@ -131,7 +131,7 @@ const char *cv__text_nearest(const char *word, const char *const *known)
         }
         const uint32_t edits = distance(word, *known);
         CV_ASSERT(edits <= WORD_BYTES_MAX);
-        if (edits < least && edits < length) { /* else nothing of the word would be left */
+        if (edits < least && edits < length) { /* otherwise every letter would be replaced */
             least = edits;
             nearest = *known;
         }
@@ -140,7 +140,7 @@ const char *cv__text_nearest(const char *word, const char *const *known)
     return nearest != NULL ? nearest : only_relative(word, all);
 }
 
-/* The words with commas between them; those that do not fit are left out. */
+/* Writes the words with commas between them; leaves out those that do not fit. */
 static void join(const char *const *known, char *list, size_t list_bytes)
 {
     size_t length = 0;
@@ -159,7 +159,7 @@ static void join(const char *const *known, char *list, size_t list_bytes)
         length += bytes;
     }
     CV_ASSERT(length < list_bytes);
-    CV_ASSERT(list[length] == '\0'); /* whatever was left out, it ends where it was written last */
+    CV_ASSERT(list[length] == '\0'); /* the list ends after the last word that fitted */
 }
 
 int cv__text_fail_unknown(struct cv_errtext *reterr, int code, const char *what, const char *word,

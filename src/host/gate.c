@@ -22,7 +22,7 @@ void cv__gate_check(const struct cv_gate *gate)
 
 static void record_set(struct cv_gate_record *record, const uint64_t *word, uint32_t word_count)
 {
-    CV_ASSERT(word_count > 0); /* a record says something */
+    CV_ASSERT(word_count > 0); /* a record is never empty */
     CV_ASSERT(word_count <= CV_PERSIST_WORDS_MAX);
     memset(record, 0, sizeof *record);
     record->word_count = word_count;
@@ -37,7 +37,7 @@ bool cv__gate_ask(struct cv_gate *gate, const uint64_t *word, uint32_t word_coun
         gate->has_next = true;
         return false;
     }
-    CV_ASSERT(gate->count == 0); /* whatever waited for an earlier record has left */
+    CV_ASSERT(gate->count == 0); /* the effects of earlier records have left */
     record_set(&gate->saving, word, word_count);
     gate->is_saving = true;
     return true;
@@ -51,7 +51,7 @@ struct cv_deferred *cv__gate_at(const struct cv_gate *gate, struct cv_deferred *
 
 struct cv_deferred *cv__gate_defer(struct cv_gate *gate, struct cv_deferred *place)
 {
-    CV_ASSERT(gate->is_saving); /* otherwise nothing would ever let it go */
+    CV_ASSERT(gate->is_saving); /* otherwise nothing would ever release it */
     if (cv__gate_is_full(gate)) {
         return NULL;
     }
@@ -70,7 +70,8 @@ static struct cv_deferred take(struct cv_gate *gate, const struct cv_deferred *p
     CV_ASSERT(gate->first < gate->capacity);
     const struct cv_deferred deferred = place[gate->first];
     gate->count--;
-    /* An empty ring begins anew: it touches little memory, and equal states have equal bytes. */
+    /* An empty ring starts again at 0: it touches little memory, and equal states have equal
+     * bytes. */
     gate->first = gate->count > 0 ? (gate->first + 1) % gate->capacity : 0;
     return deferred;
 }
@@ -99,7 +100,7 @@ bool cv__gate_release(struct cv_gate *gate, const struct cv_deferred *place,
 
 bool cv__gate_next(struct cv_gate *gate)
 {
-    CV_ASSERT(gate->count_saving == 0); /* all that waited for the record before has left */
+    CV_ASSERT(gate->count_saving == 0); /* the effects of the previous record have left */
     CV_ASSERT(!gate->is_saving);
     if (gate->has_next) {
         gate->saving = gate->next;

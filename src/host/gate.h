@@ -13,17 +13,17 @@
  * saved, then those for the next one. There are no record numbers, so two gates in the same
  * situation have the same bytes, as the exhaustive search requires.
  *
- * Pure: no pointer inside, copied by assignment. The caller owns the places of the queue, and
- * message bytes and sets are referred to by an index that only the host interprets. Time: a few
- * instructions each. */
+ * Pure: no pointer inside, copied by assignment. The caller owns the slots of the queue. Message
+ * bytes and sets are referred to by an index that only the host interprets. Time: a few
+ * instructions per call. */
 #ifndef CV_HOST_GATE_H
 #define CV_HOST_GATE_H
 
 #include "core/types.h"
 
-#define CV_KEPT_NONE UINT32_MAX /* no bytes are kept for it */
+#define CV_KEPT_NONE UINT32_MAX /* the effect or event has no bytes */
 
-/* All that a protocol must remember, as it goes to the disk. */
+/* Everything that a protocol must remember, as it is written to the disk. */
 struct cv_gate_record {
     uint32_t word_count;
     uint32_t zero; /* no padding: the bytes are compared and hashed */
@@ -31,7 +31,7 @@ struct cv_gate_record {
 };
 
 enum cv_deferred_kind {
-    CV_DEFERRED_NOTHING,    /* it was withdrawn: a newer belief went first */
+    CV_DEFERRED_NOTHING,    /* withdrawn: a newer belief was reported first */
     CV_DEFERRED_SEND,       /* kept: the encoded message */
     CV_DEFERRED_LEADERSHIP, /* kept: the words of its members, if it has any */
 };
@@ -54,9 +54,9 @@ struct cv_deferred {
  * record; after a failure nothing is deferred, saved or let through for the rest of this life. */
 struct cv_gate {
     struct cv_gate_record saving, next;
-    uint32_t first, count; /* a ring in the caller's places */
+    uint32_t first, count; /* a ring in the caller's slots */
     uint32_t
-        count_saving; /* of these, counted from the first, wait for `saving`; others for `next` */
+        count_saving; /* the first ones of the ring, which wait for `saving`; others for `next` */
     uint32_t capacity;
     bool is_saving, has_next, has_failed;
     uint8_t zero[5];
@@ -64,7 +64,7 @@ struct cv_gate {
 
 void cv__gate_init(struct cv_gate *gate, uint32_t capacity);
 
-/* True: what is issued now may leave at once. */
+/* True: an effect issued now may leave at once. */
 static inline bool cv__gate_is_open(const struct cv_gate *gate)
 {
     CV_ASSERT(!gate->has_failed || !gate->is_saving); /* a gate that failed saves nothing */
@@ -77,28 +77,30 @@ static inline bool cv__gate_is_full(const struct cv_gate *gate)
     return gate->count == gate->capacity;
 }
 
-/* A record was asked for. True: the caller starts to save gate->saving now. Not after a failure. */
+/* The core issued a record. True: the caller starts to save gate->saving now. Not after a
+ * failure. */
 CV_NODISCARD bool cv__gate_ask(struct cv_gate *gate, const uint64_t *word, uint32_t word_count);
 
-/* A zeroed place at the end of the queue, for something that waits for the latest record; NULL: the
+/* A zeroed slot at the end of the queue, for an effect that waits for the latest record; NULL: the
  * queue is full. Only while a record is being saved. */
 struct cv_deferred *cv__gate_defer(struct cv_gate *gate, struct cv_deferred *place);
 
-/* gate->saving is durable: what waited for it is taken out by calls of cv__gate_release(), until
- * that returns false; then cv__gate_next() says whether gate->saving is to be saved again, with the
- * next record. */
+/* gate->saving is durable. The caller then takes out the effects that waited for it, by
+ * cv__gate_release() until it returns false. Then cv__gate_next() tells whether gate->saving holds
+ * the next record, which must be saved now. */
 void cv__gate_saved(struct cv_gate *gate);
 CV_NODISCARD bool cv__gate_release(struct cv_gate *gate, const struct cv_deferred *place,
                                    struct cv_deferred *ret_deferred);
 CV_NODISCARD bool cv__gate_next(struct cv_gate *gate);
 
-/* The record cannot be saved. What waits is then taken out by cv__gate_drop(), until that returns
- * false, and never leaves. Before a failure that makes room: the record is saved all the same. */
+/* The record cannot be saved. The caller then takes out the waiting effects by cv__gate_drop()
+ * until it returns false, and never carries them out. Without a failure, cv__gate_drop() only makes
+ * room: the record is still saved. */
 void cv__gate_fail(struct cv_gate *gate);
 CV_NODISCARD bool cv__gate_drop(struct cv_gate *gate, const struct cv_deferred *place,
                                 struct cv_deferred *ret_deferred);
 
-/* The i-th of those that wait, counted from the oldest. */
+/* The i-th waiting effect, counted from the oldest. */
 struct cv_deferred *cv__gate_at(const struct cv_gate *gate, struct cv_deferred *place, uint32_t i);
 
 void cv__gate_check(const struct cv_gate *gate); /* asserts the invariants */

@@ -14,7 +14,7 @@ static void drop_kept(struct cv_node_host *host, uint32_t kept)
     }
 }
 
-/* From here on nothing that waits or would have to wait ever leaves. */
+/* From now on, no effect that has to wait for a record ever leaves. */
 static void close_gate(struct cv_node *node, struct cv_node_host *host)
 {
     cv__gate_fail(&node->gate);
@@ -39,7 +39,7 @@ static void fail(struct cv_node *node, struct cv_node_host *host, const char *wh
 static void send_now(struct cv_node *node, struct cv_node_host *host, uint32_t kept, cv_id first,
                      cv_id last, bool to_self)
 {
-    CV_ASSERT(!node->gate.has_failed); /* what it promises is durable, or it promises nothing */
+    CV_ASSERT(!node->gate.has_failed); /* after a failure nothing is sent */
     CV_ASSERT(kept != CV_KEPT_NONE);
     CV_ASSERT(first != CV_ID_NONE);
     host->counts.sent++;
@@ -61,7 +61,7 @@ static void on_send(struct cv_node *node, struct cv_node_host *host, const struc
 {
     const bool must_wait = send_must_wait(node, host, effect);
     if (must_wait && node->gate.has_failed) {
-        return; /* it would promise what may be forgotten */
+        return; /* its promise could be forgotten */
     }
     const uint32_t kept = host->calls->encode(host->self, &effect->message);
     if (kept == CV_KEPT_NONE) {
@@ -89,7 +89,8 @@ static void on_send(struct cv_node *node, struct cv_node_host *host, const struc
 static void tell_now(struct cv_node *node, struct cv_node_host *host,
                      const struct cv_leadership *leadership)
 {
-    CV_ASSERT(!leadership->is_self || !node->gate.has_failed); /* nobody leads on a dead disk */
+    /* no node leads after its disk failed */
+    CV_ASSERT(!leadership->is_self || !node->gate.has_failed);
     CV_ASSERT(!leadership->is_self || cv__gate_is_open(&node->gate) || node->is_leading);
     CV_ASSERT(!node->is_closed);
     node->is_leading = leadership->is_self;
@@ -97,7 +98,7 @@ static void tell_now(struct cv_node *node, struct cv_node_host *host,
     host->calls->tell(host->self, leadership);
 }
 
-/* Beliefs that wait must not be told after a newer one that contradicts them. */
+/* Waiting beliefs must not be reported after a newer one that contradicts them. */
 static void withdraw_leaderships(struct cv_node *node, struct cv_node_host *host, bool only_gains)
 {
     for (uint32_t i = 0; i < node->gate.count; i++) {
@@ -111,8 +112,9 @@ static void withdraw_leaderships(struct cv_node *node, struct cv_node_host *host
     }
 }
 
-/* The disk is stalled: what waits for it is dropped, as if the network had lost it, so that the
- * latest belief has a place. It replaces the beliefs that are dropped. */
+/* The disk is stalled: drops the waiting effects, so that there is room for the latest belief.
+ * Dropped sends are like messages lost by the network; dropped beliefs are replaced by the latest
+ * one. */
 static void drop_deferred(struct cv_node *node, struct cv_node_host *host)
 {
     struct cv_deferred deferred;
@@ -137,10 +139,10 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
         kept = host->calls->keep(host->self, members->word, byte_count);
     }
     if (members->word_count > 0 && kept == CV_KEPT_NONE) {
-        drop_deferred(node, host); /* their bytes make room */
+        drop_deferred(node, host); /* to free their bytes */
         kept = host->calls->keep(host->self, members->word, byte_count);
         if (kept == CV_KEPT_NONE) {
-            fail(node, host, "there is no memory for a leadership that waits for the disk");
+            fail(node, host, "no memory is left for a leadership that waits for the disk");
             return;
         }
     }
@@ -169,13 +171,14 @@ static bool has_held_leadership(const struct cv_node *node, struct cv_node_host 
     return false;
 }
 
-/* A gain waits for the record that it rests on. What is believed of others waits, too, so that an
- * application never sees an order of leaders that a crash makes this node forget. Two do not wait:
+/* A gain waits for the record that it rests on. Beliefs about other leaders wait too, so that an
+ * application never sees an order of leaders that a crash makes this node forget. Two kinds do not
+ * wait:
  *
- * - A loss, because nobody goes on leading only because its disk is slow. It ends a gain that still
- *   waits.
- * - A renewal of what was told. The record that this leadership rests on is durable already; told
- *   after its time is over, it would be a second leadership with the same token. */
+ * - A loss, because no node may continue to lead just because its disk is slow. It cancels a gain
+ *   that still waits.
+ * - A renewal of a reported leadership. Its record is durable already. Reported after its end, it
+ *   would be a second leadership with the same token. */
 static void on_leadership(struct cv_node *node, struct cv_node_host *host,
                           const struct cv_leadership *leadership)
 {
@@ -190,7 +193,7 @@ static void on_leadership(struct cv_node *node, struct cv_node_host *host,
     if (cv__gate_is_open(&node->gate) || is_loss) {
         tell_now(node, host, leadership);
     } else if (node->gate.has_failed) {
-        if (!leadership->is_self) { /* it would lead on a record that may be forgotten */
+        if (!leadership->is_self) { /* otherwise it would lead on a record that may be forgotten */
             tell_now(node, host, leadership);
         }
     } else if (is_renewal) {
@@ -238,7 +241,7 @@ static void let_go(struct cv_node *node, struct cv_node_host *host)
     }
 }
 
-/* The record under way is durable; true: there is a next one to be saved. */
+/* The record being saved is durable. True: there is a next one to save. */
 static bool finish_save(struct cv_node *node, struct cv_node_host *host)
 {
     CV_ASSERT(node->is_busy); /* what the host brings meanwhile waits */
@@ -320,7 +323,7 @@ static void carry_out(struct cv_node *node, struct cv_node_host *host,
 
 static void step(struct cv_node *node, struct cv_node_host *host, struct cv_event *event)
 {
-    CV_ASSERT(!node->is_busy); /* nobody calls back into the middle of a step */
+    CV_ASSERT(!node->is_busy); /* no call enters a running step */
     CV_ASSERT(!node->is_closed);
     CV_ASSERT((event->kind == CV_EVENT_MESSAGE) == (event->message != NULL));
     node->is_busy = true;
@@ -355,7 +358,8 @@ static void step_message(struct cv_node *node, struct cv_node_host *host, struct
 static void push(struct cv_node *node, struct cv_node_host *host, const struct cv_event *event,
                  const uint8_t *bytes, size_t byte_count)
 {
-    CV_ASSERT(event->kind != CV_EVENT_START); /* which lends words, and is the first */
+    /* START lends words, and never waits: it is the first event */
+    CV_ASSERT(event->kind != CV_EVENT_START);
     CV_ASSERT(node->is_busy);
     CV_ASSERT(node->waiting_count <= node->waiting_capacity);
     const uint32_t room = node->waiting_capacity - node->waiting_count;
@@ -406,7 +410,7 @@ static bool has_waiting(const struct cv_node *node)
     return (node->must_tell_failure || node->waiting_count > 0) && !node->is_closed;
 }
 
-/* Everything that waits, in the order it came; but a broken disk first. */
+/* Gives the core all waiting events in the order they came, but a failed disk first. */
 static void drain(struct cv_node *node, struct cv_node_host *host)
 {
     CV_ASSERT(!node->is_busy);
@@ -461,7 +465,7 @@ void cv__node_decoded_message(struct cv_node *node, struct cv_node_host *host,
 {
     CV_ASSERT(event->kind == CV_EVENT_MESSAGE);
     CV_ASSERT(event->message != NULL);
-    CV_ASSERT(!node->is_busy); /* a queue would have to keep the message */
+    CV_ASSERT(!node->is_busy); /* the message is lent, so it cannot be queued */
     host->counts.received++;
     handle(node, host, event, NULL, 0);
 }
@@ -472,7 +476,7 @@ void cv__node_saved(struct cv_node *node, struct cv_node_host *host)
         return;
     }
     CV_ASSERT(!node->is_busy);
-    node->is_busy = true; /* what the host brings while these effects go is queued */
+    node->is_busy = true; /* events that come during these effects are queued */
     if (finish_save(node, host)) {
         save(node, host);
     }
@@ -526,7 +530,7 @@ void cv__node_fire_due(struct cv_node *node, struct cv_node_host *host)
         uint32_t timer = 0;
         while (node->due_ns[timer] != next_ns) {
             timer++;
-            CV_ASSERT(timer < CV_TIMERS_MAX); /* one of them is due then */
+            CV_ASSERT(timer < CV_TIMERS_MAX); /* the minimum belongs to an armed timer */
         }
         cv__node_fire(node, host, timer);
     }

@@ -25,7 +25,7 @@ static void grant(struct cv_model_record *r, const struct cv_model_query *q, int
     r->holder = q->label;
     r->attempt = q->attempt;
     r->until_ns = local_ns;
-    r->token++; /* from the last token alone, never from a clock */
+    r->token++; /* computed from the last token only, never from a clock */
 }
 
 bool cv__model_record_serve(struct cv_model_record *r, const struct cv_model_query *q,
@@ -40,7 +40,7 @@ bool cv__model_record_serve(struct cv_model_record *r, const struct cv_model_que
     *ret_answer = (struct cv_model_answer){0};
     if (wants && is_holder) {
         r->lease_ns = q->lease_ns;
-        r->until_ns = cv__max64(r->until_ns, local_ns + q->lease_ns); /* never less than before */
+        r->until_ns = cv__max64(r->until_ns, local_ns + q->lease_ns); /* never shortened */
         CV_ASSERT(r->token > 0); /* the holder was granted it */
         ret_answer->verdict = CV_STORE_GRANTED;
         ret_answer->token = r->token;

@@ -1,5 +1,5 @@
-/* src/oracles/history.c - theta_z [Becker11, sec. 2.3]: the longest history of updates leads, so
- * that it has nothing to fetch after a crash. ZooKeeper's own rule. */
+/* src/oracles/history.c - theta_z [Becker11, sec. 2.3]: the process with the longest history of
+ * updates leads, so that it has nothing to fetch after a crash. ZooKeeper's own rule. */
 #include "oracles/oracle.h"
 
 static int64_t history_score(const struct cv_oracle_view *view)

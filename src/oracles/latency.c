@@ -1,7 +1,8 @@
 /* src/oracles/latency.c - theta_l [Becker11, eq. 1]: mean latency of requests under this leader.
  *
- * Each request costs the way from the follower it arrives at and back, and then the consensus. Eq.
- * 1 weights one-way times; the text and the measurements mean the round trip, and so do we. */
+ * Each request costs the round trip between leader and the follower that it arrives at, and then
+ * the consensus. Eq. 1 weights one-way times; the paper's text and measurements mean the round
+ * trip, and so do we. */
 #include "oracles/oracle.h"
 
 static int64_t latency_score(const struct cv_oracle_view *view)

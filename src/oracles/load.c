@@ -1,4 +1,4 @@
-/* src/oracles/load.c - spare capacity [ours]: the process with the most of it leads. */
+/* src/oracles/load.c - spare capacity [ours]: the process with the most spare capacity leads. */
 #include "oracles/oracle.h"
 
 static int64_t load_score(const struct cv_oracle_view *view)

@@ -29,23 +29,24 @@ static int check_one(const struct cv_config *config, uint32_t at, struct cv_errt
     }
     if (!is_name(oracle->name)) {
         return cv__fail(reterr, CV_E_INVALID,
-                        "own oracle %u: a name is made of a-z, 0-9 and '-', up to %d of them", at,
+                        "own oracle %u: a name has up to %d characters of a-z, 0-9 and '-'", at,
                         CV_ORACLE_NAME_BYTES - 1);
     }
     if (oracle->score == NULL) {
         return cv__fail(reterr, CV_E_INVALID, "own oracle '%s' has no function", oracle->name);
     }
     if (oracle->order != CV_SCORE_HIGHER_WINS && oracle->order != CV_SCORE_LOWER_WINS) {
-        return cv__fail(reterr, CV_E_INVALID, "own oracle '%s': neither higher nor lower wins",
+        return cv__fail(reterr, CV_E_INVALID,
+                        "own oracle '%s': its order is neither higher wins nor lower wins",
                         oracle->name);
     }
     if (cv_oracle_find(oracle->name) != NULL) {
-        return cv__fail(reterr, CV_E_INVALID, "own oracle '%s': there is one of that name",
+        return cv__fail(reterr, CV_E_INVALID, "own oracle '%s': a built-in oracle has this name",
                         oracle->name);
     }
     for (uint32_t i = 0; i < at; i++) {
         if (strcmp(config->oracles[i]->name, oracle->name) == 0) {
-            return cv__fail(reterr, CV_E_INVALID, "own oracle '%s' is there twice", oracle->name);
+            return cv__fail(reterr, CV_E_INVALID, "own oracle '%s' is given twice", oracle->name);
         }
     }
     return CV_OK;
@@ -54,7 +55,7 @@ static int check_one(const struct cv_config *config, uint32_t at, struct cv_errt
 int cv__oracles_check(const struct cv_config *config, struct cv_errtext *reterr)
 {
     if (config->oracle_count > CV_ORACLES_OWN_MAX) {
-        return cv__fail(reterr, CV_E_INVALID, "%u own oracles: there may be %u",
+        return cv__fail(reterr, CV_E_INVALID, "%u own oracles: at most %u are allowed",
                         config->oracle_count, CV_ORACLES_OWN_MAX);
     }
     if (config->oracle_count > 0 && config->oracles == NULL) {

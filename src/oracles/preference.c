@@ -1,9 +1,10 @@
-/* src/oracles/preference.c - an operator's list [Becker11, sec. 2]: its first member that is up. */
+/* src/oracles/preference.c - an operator's list [Becker11, sec. 2]: its first living member
+ * leads. */
 #include "oracles/oracle.h"
 
 static int64_t preference_score(const struct cv_oracle_view *view)
 {
-    CV_ASSERT(view->preference <= view->member_count); /* nobody is in the list twice */
+    CV_ASSERT(view->preference <= view->member_count); /* no member is in the list twice */
     return view->preference;
 }
 

@@ -1,22 +1,23 @@
 /* src/oracles/recovery.c - how long until a quorum is in sync under this leader [ours].
  *
- * The paper leaves it open (sec. 4.4, sec. 7): the longest history alone is not best when somebody
- * has to bring others up to date over a slow link, fig. 8b. What is estimated is what a new leader
- * does (sec. 2.3): it asks everybody and knows enough when a quorum has answered; it fetches what
- * it misses from the best peer that has it; then it sends each follower what that one misses, and
- * may serve when a quorum, itself included, has everything. A transfer takes one round trip and the
- * bytes over the bandwidth, which is what a window allows on that round trip, up to the line's
- * (fig. 3). All three parts count: without the asking, a leader far from a quorum looked as good as
- * one near it, and was worse than the longest history's in one random network of twenty. */
+ * The paper leaves this open (sec. 4.4, sec. 7): the longest history alone is not best when the
+ * leader has to bring others up to date over a slow link (fig. 8b). The score estimates the work of
+ * a new leader (sec. 2.3): it asks everybody, and knows enough when a quorum has answered; it
+ * fetches the updates it lacks from the nearest peer that has them all; then it sends each follower
+ * the updates which that one lacks, and may serve when a quorum, itself included, has everything. A
+ * transfer takes one round trip, and the bytes divided by the bandwidth. The bandwidth is what a
+ * window allows on that round trip, limited by that of the line (fig. 3). All three parts are
+ * needed: without the asking, a leader far from a quorum scored as well as one near it, and in one
+ * random network of twenty it was worse than the leader by longest history. */
 #include "oracles/oracle.h"
 
 #define NEVER_NS CV_SCORE_MAX
 
 static int64_t transfer_ns(const struct cv_oracle_view *view, uint64_t entries, int64_t rtt_ns)
 {
-    CV_ASSERT(rtt_ns >= 0); /* a member that is not there is not sent anything */
+    CV_ASSERT(rtt_ns >= 0); /* nothing is sent to a suspected member */
     if (entries == 0) {
-        return rtt_ns; /* to learn that nothing is missing */
+        return rtt_ns; /* to find that nothing is missing */
     }
     const __int128 bytes = (__int128)entries * view->history_unit_bytes;
     __int128 bandwidth = view->bandwidth_bytes;
@@ -37,18 +38,18 @@ static uint64_t longest_history(const struct cv_oracle_view *view)
         const struct cv_oracle_peer *peer = &view->peer[i];
         longest = peer->rtt_ns >= 0 && peer->history > longest ? peer->history : longest;
     }
-    CV_ASSERT(longest >= view->peer[view->self - 1].history); /* it has answered itself */
+    CV_ASSERT(longest >= view->peer[view->self - 1].history); /* its own history counts too */
     return longest;
 }
 
-/* What the followers are brought up to: from when on, and to which length. */
+/* When the synchronisation of followers begins, and the history length they get. */
 struct sync {
     const struct cv_oracle_view *view;
     int64_t ready_ns;
     uint64_t longest;
 };
 
-/* When that member has everything: it is sent what it misses once it has answered. */
+/* When that member has everything: it gets the missing updates after it has answered. */
 static int64_t synced_ns(const void *context, cv_id id)
 {
     const struct sync *sync = context;
@@ -61,13 +62,13 @@ static int64_t synced_ns(const void *context, cv_id id)
     if (id == sync->view->self) {
         return sync->ready_ns;
     }
-    CV_ASSERT(peer->history <= sync->longest); /* the longest of those that are there */
+    CV_ASSERT(peer->history <= sync->longest); /* the longest of all living members */
     const int64_t from_ns = cv__max64(sync->ready_ns, peer->rtt_ns);
     const int64_t ns = transfer_ns(sync->view, sync->longest - peer->history, peer->rtt_ns);
     return cv__min64(cv__min64(from_ns, NEVER_NS) + ns, NEVER_NS);
 }
 
-/* From the nearest of those that have everything; none of them is oneself. */
+/* From the nearest peer that has everything; this process does not. */
 static int64_t fetch_ns(const struct cv_oracle_view *view, uint64_t longest)
 {
     CV_ASSERT(view->peer[view->self - 1].history <= longest);

@@ -1,9 +1,9 @@
-/* src/oracles/registry.c - the list of oracles, and what several of them need. */
+/* src/oracles/registry.c - the list of oracles, and functions that several oracles share. */
 #include "oracles/oracle.h"
 
 #include <string.h>
 
-/* In the order in which they are listed; a vector of scores knows them by their place here. */
+/* In the order in which they are listed; a vector of scores refers to them by their index here. */
 static const struct cv_oracle *const oracles[] = {
     &cv__oracle_history,    &cv__oracle_request,  &cv__oracle_consensus,  &cv__oracle_latency,
     &cv__oracle_worst_case, &cv__oracle_rotating, &cv__oracle_preference, &cv__oracle_load,
@@ -37,7 +37,7 @@ const struct cv_oracle *cv__oracle_named(const char *name, size_t length, uint32
     return NULL;
 }
 
-/* By halving the range of values: no storage, and 62 passes at most however many members. */
+/* Bisects the range of values: no storage, and at most 62 passes for any number of members. */
 int64_t cv__oracle_nth(uint32_t member_count, uint32_t k,
                        int64_t (*value)(const void *context, cv_id id), const void *context)
 {

@@ -1,4 +1,4 @@
-/* src/oracles/reported.c - the application's own number [ours]: an oracle that lives outside. */
+/* src/oracles/reported.c - a number that the application computes and reports [ours]. */
 #include "oracles/oracle.h"
 
 static int64_t reported_score(const struct cv_oracle_view *view)

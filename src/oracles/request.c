@@ -1,5 +1,5 @@
-/* src/oracles/request.c - theta_r [Becker11, sec. 2.2]: who receives most requests leads, so that
- * most of them need not be passed on. */
+/* src/oracles/request.c - theta_r [Becker11, sec. 2.2]: the process that receives most requests
+ * leads, so that most requests need not be forwarded. */
 #include "oracles/oracle.h"
 
 static int64_t request_score(const struct cv_oracle_view *view)

@@ -1,4 +1,4 @@
-/* src/oracles/rotating.c - everybody in turn [Becker11, sec. 3.3]: the yardstick without
+/* src/oracles/rotating.c - each process in turn [Becker11, sec. 3.3]: a baseline that uses no
  * knowledge. */
 #include "oracles/oracle.h"
 

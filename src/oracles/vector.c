@@ -1,14 +1,14 @@
 /* src/oracles/vector.c - several scores in their order of importance [Becker11, sec. 5].
  *
- * "latency/10ms,history": truncate latencies to classes of 10 ms; among those of the lowest class
- * take the longest history: the fattest of the fastest. */
+ * "latency/10ms,history": truncates latencies to classes of 10 ms; among the processes of the
+ * lowest class, the one with the longest history leads: the fattest of the fastest. */
 #include "core/duration.h"
 #include "core/errors.h"
 #include "oracles/oracle.h"
 
 #include <string.h>
 
-/* Reads the range behind the '/', up to the end of the part. */
+/* Reads the range after the '/', up to the end of the part. */
 static int parse_range(const struct cv_oracle *oracle, const char *text, size_t length,
                        int64_t *ret_range, struct cv_errtext *reterr)
 {
@@ -65,7 +65,8 @@ int cv__scoring_parse(const char *text, const struct cv_config *config,
         const char *comma = strchr(at, ',');
         const size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
         const char *slash = strchr(at, '/');
-        slash = slash != NULL && slash < at + length ? slash : NULL; /* that of a later part */
+        /* it belongs to a later part */
+        slash = slash != NULL && slash < at + length ? slash : NULL;
         const size_t name_length = slash != NULL ? (size_t)(slash - at) : length;
         if (ret_scoring->part_count == CV_SCORE_PARTS_MAX) {
             return cv__fail(reterr, CV_E_INVALID, "'%s' has more than %u scores", text,
@@ -115,7 +116,8 @@ void cv__scoring_score(const struct cv_scoring *scoring, const struct cv_oracle_
     memset(ret_score, 0, sizeof *ret_score);
     for (uint32_t i = 0; i < scoring->part_count; i++) {
         int64_t score = part_of(scoring, i)->score(view);
-        if (scoring->oracle[i] >= cv__oracle_count()) { /* whatever an embedder's function says */
+        /* an embedder's function may return any number */
+        if (scoring->oracle[i] >= cv__oracle_count()) {
             score = cv__min64(cv__max64(score, CV_SCORE_UNKNOWN), CV_SCORE_MAX);
         }
         CV_ASSERT(score >= CV_SCORE_UNKNOWN && score <= CV_SCORE_MAX);

@@ -13,7 +13,7 @@ static int64_t worst_case_score(const struct cv_oracle_view *view)
         farthest_ns = cv__max64(farthest_ns, view->peer[id - 1].rtt_ns);
     }
     CV_ASSERT(consensus_ns >= 0);
-    CV_ASSERT(farthest_ns >= consensus_ns); /* the quorum is among the members */
+    CV_ASSERT(farthest_ns >= consensus_ns); /* the farthest member is not nearer than the quorum */
     return cv__min64(consensus_ns + farthest_ns, CV_SCORE_MAX);
 }
 

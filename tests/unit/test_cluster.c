@@ -257,7 +257,7 @@ static void times_are_measured_unless_the_file_sets_them(void **unused)
     assert_int_equal(profile_of("[options]\nlease = 2s\n"), POLE_PROFILE_LAN);
     assert_int_equal(profile_of("protocol = bully\n"), -1);
     refuse(HEAD "protocol = local\n[options]\nprofile = auto\n" MEMBERS,
-           "8: profile=auto is none of lan|wan|loopback\n");
+           "8: profile=auto is not one of lan|wan|loopback\n");
     refuse(HEAD "[options]\nprofile = auto\nlease = 2s\n" MEMBERS,
            "7: profile=auto chooses lease itself: give lease-min and lease-max, or another "
            "profile\n");

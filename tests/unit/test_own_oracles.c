@@ -130,15 +130,15 @@ static void tables_that_cannot_be_used_are_refused(void **unused)
     } wrong[] = {
         {NULL, "own oracle 1 has no table"},
         {&nameless, "own oracle 1 has no name"},
-        {&empty, "a name is made of"},
-        {&comma, "a name is made of"},
-        {&slash, "a name is made of"},
-        {&capital, "a name is made of"},
-        {&longest, "up to 31 of them"},
+        {&empty, "a name has up to"},
+        {&comma, "a name has up to"},
+        {&slash, "a name has up to"},
+        {&capital, "a name has up to"},
+        {&longest, "up to 31 characters"},
         {&mute, "'mute' has no function"},
-        {&order, "'order': neither higher nor lower wins"},
-        {&taken, "'latency': there is one of that name"},
-        {&near_three, "'near-3' is there twice"},
+        {&order, "'order': its order is neither higher wins nor lower wins"},
+        {&taken, "'latency': a built-in oracle has this name"},
+        {&near_three, "'near-3' is given twice"},
     };
     for (uint32_t i = 0; i < COUNT_OF(wrong); i++) {
         const struct cv_oracle *const pair[] = {&near_three, wrong[i].oracle};
@@ -151,7 +151,7 @@ static void tables_that_cannot_be_used_are_refused(void **unused)
     struct cv_errtext why = {""};
     assert_int_equal(configure(NULL, 1, "history", &why), CV_E_INVALID);
     assert_int_equal(configure(three, CV_ORACLES_OWN_MAX + 1, "history", &why), CV_E_INVALID);
-    assert_non_null(strstr(why.text, "17 own oracles: there may be 16"));
+    assert_non_null(strstr(why.text, "17 own oracles: at most 16 are allowed"));
 }
 
 /* A core that uses none of them has no pointer in it: equal configurations give equal bytes. */
