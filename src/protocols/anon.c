@@ -19,8 +19,8 @@
  * - "Mine" is a bit that moves along with the number. Labels and the latest number do not matter.
  * - Every token of the leader with a larger send count renews trust, not only the first [fig. 2];
  *   duplicates and late copies do not.
- * - A proposal is repeated until the leader is heard to lead: the sender's own piggybacked number
- *   must be of a later round, or it may not know yet that its round is closed.
+ * - A proposal is repeated until a token shows that the leader knows that it leads: the number it
+ *   piggybacks must be of a later round, otherwise it may not know yet that its round is closed.
  * - Stubborn proposals: no leader within eps, so propose again; fewer than R living processes still
  *   make progress. `stubborn=no` is the paper's rule, and needs R suspecting processes (lemma 4).
  * - A process that hears the leader answers a proposal by TRUST, unless another did; that postpones
@@ -50,7 +50,7 @@ static const struct cv_message_type anon_messages[ANON_MESSAGE_COUNT] = {
     [ANON_TRUST] = CV_MESSAGE_TYPE("TRUST", ANON_FIELDS),
 };
 
-#define GONE_COUNT 3u /* how often a resignation is said */
+#define GONE_COUNT 3u /* how often GONE is sent */
 
 static size_t anon_size(const struct cv_config *config)
 {
@@ -78,7 +78,7 @@ static void anon_init(void *state, const struct cv_config *config)
     a->proposal = CV_SEQUENCE_NONE;
     a->role = ANON_SUSPECTING;
     a->is_candidate = true;
-    CV_ASSERT(a->eta_ns < a->eps_ns / 2); /* a listener hears a sitting leader in time */
+    CV_ASSERT(a->eta_ns < a->eps_ns / 2); /* a listener hears an existing leader in time */
     CV_ASSERT(a->query_ns >= a->eps_ns);
 }
 
@@ -94,7 +94,7 @@ static const uint32_t anon_role_next[ANON_ROLE_COUNT] = {
     [ANON_STOPPED] = 0,
 };
 
-/* The one place where the role changes. */
+/* The only place where the role changes. */
 static void become(struct anon *a, enum anon_role role)
 {
     CV_ASSERT(role < ANON_ROLE_COUNT);
@@ -117,7 +117,8 @@ static void check_role(const struct anon *a)
     case ANON_LEADING:
     case ANON_PAUSED:
         CV_ASSERT(a->closed.label == a->label);
-        CV_ASSERT(a->proposal == CV_SEQUENCE_NONE); /* what it owns, it does not propose */
+        /* it does not propose a number that leads already */
+        CV_ASSERT(a->proposal == CV_SEQUENCE_NONE);
         CV_ASSERT(a->is_candidate);
         break;
     case ANON_STOPPED:
@@ -153,7 +154,7 @@ static bool may_propose(const struct anon *a, int64_t now_ns)
 
 /* ---- Effects --------------------------------------------------------------------------------- */
 
-/* At the end of a step: what is believed now, if that has changed. */
+/* At the end of a step: reports the belief if it has changed. */
 static void tell(struct anon *a, enum cv_reason lost, struct cv_effects *out)
 {
     const bool is_known = a->role == ANON_LEADING || a->role == ANON_TRUSTING;
@@ -190,9 +191,11 @@ static void send(struct anon *a, uint32_t type, struct cv_effects *out)
     const bool is_closed = type != ANON_TOKEN || is_owner(a);
     CV_ASSERT(!anon_is_none(&a->open));
     CV_ASSERT(!is_closed || !anon_is_none(&a->closed));
-    CV_ASSERT(is_closed || a->proposal != CV_SEQUENCE_NONE); /* a token has an owner: its sender */
-    CV_ASSERT(type != ANON_TOKEN || a->role != ANON_PAUSED); /* who slept listens first */
-    CV_ASSERT(type != ANON_GONE || !is_owner(a)); /* it has stopped leading before it says so */
+    /* the sender of a token owns its number */
+    CV_ASSERT(is_closed || a->proposal != CV_SEQUENCE_NONE);
+    /* after a pause a process listens first */
+    CV_ASSERT(type != ANON_TOKEN || a->role != ANON_PAUSED);
+    CV_ASSERT(type != ANON_GONE || !is_owner(a)); /* it stops leading before it sends GONE */
     anon_token_write(cv__effect_send_all(out, type),
                      (struct anon_token){
                          .number = is_closed ? a->closed.number : a->proposal,
@@ -212,7 +215,7 @@ static void arm_suspect(struct anon *a, int64_t earliest_ns, int64_t latest_ns,
     cv__effect_arm(out, ANON_TIMER_SUSPECT, earliest_ns, latest_ns);
 }
 
-/* epsilon_0: in the upper half of eps, so that a heartbeat of a sitting leader comes first. */
+/* epsilon_0: in the upper half of eps, so that a heartbeat of an existing leader comes first. */
 static void listen_first(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!is_owner(a));
@@ -227,7 +230,8 @@ static void send_token(struct anon *a, int64_t now_ns, struct cv_effects *out)
     cv__effect_arm(out, ANON_TIMER_HEARTBEAT, a->heartbeat_due_ns, a->heartbeat_due_ns);
 }
 
-/* Owns the closed number but has slept: silent for epsilon_0, then again if it still does. */
+/* Owns the closed number but has slept: stays silent for epsilon_0, then leads again if it still
+ * owns it. */
 static void become_paused(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(is_owner(a));
@@ -243,7 +247,7 @@ static void become_paused(struct anon *a, int64_t now_ns, struct cv_effects *out
 static void save(const struct anon *a, struct cv_effects *out)
 {
     CV_ASSERT(!anon_is_none(&a->open));
-    CV_ASSERT(anon_is_below(&a->closed, &a->open)); /* what is taken up again is in order */
+    CV_ASSERT(anon_is_below(&a->closed, &a->open)); /* the saved numbers are in order */
     if (a->is_persistent) {
         const uint64_t record[] = {a->closed.number, a->closed.label, a->open.number,
                                    a->open.label};
@@ -266,12 +270,12 @@ static void become_leading(struct anon *a, int64_t now_ns, struct cv_effects *ou
 static void become_trusting(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!anon_is_none(&a->closed));
-    CV_ASSERT(!a->closed.is_mine); /* nobody trusts itself */
+    CV_ASSERT(!a->closed.is_mine); /* a process does not trust itself */
     become(a, ANON_TRUSTING);
     arm_suspect(a, now_ns + a->eps_ns, now_ns + a->eps_ns, out);
 }
 
-/* The closed number has changed. A new leader that is another is trusted, to begin with. */
+/* The closed number has changed. If its owner is another process, it is trusted at first. */
 static void adopt(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!anon_is_none(&a->closed));
@@ -297,7 +301,7 @@ static void adopt(struct anon *a, int64_t now_ns, struct cv_effects *out)
 
 static void ask(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(a->role == ANON_SUSPECTING); /* numbers are taken only while nobody is trusted */
+    CV_ASSERT(a->role == ANON_SUSPECTING); /* numbers are taken only while no leader is trusted */
     CV_ASSERT(may_propose(a, now_ns));
     CV_ASSERT(a->open_request == 0);
     CV_ASSERT(a->query_wait_ns >= a->query_ns);
@@ -306,7 +310,7 @@ static void ask(struct anon *a, int64_t now_ns, struct cv_effects *out)
     cv__effect_arm(out, ANON_TIMER_QUERY, now_ns + a->query_wait_ns, now_ns + a->query_wait_ns);
 }
 
-/* [fig. 1, suspector] Nobody is trusted: take a number, unless one is on its way. */
+/* [fig. 1, suspector] No leader is trusted: take a number, unless one is requested already. */
 static void become_suspecting(struct anon *a, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!is_owner(a));
@@ -318,7 +322,7 @@ static void become_suspecting(struct anon *a, int64_t now_ns, struct cv_effects 
         return;
     }
     if (!a->is_candidate) {
-        cv__effect_note(out, "proposes nothing: is no candidate", CV_ID_NONE, 0, 0);
+        cv__effect_note(out, "proposes nothing: not a candidate", CV_ID_NONE, 0, 0);
         return;
     }
     if (!a->is_stubborn && a->has_proposed) {
@@ -331,7 +335,7 @@ static void become_suspecting(struct anon *a, int64_t now_ns, struct cv_effects 
     }
 }
 
-/* Owns nothing any more: what it once took, others may still follow for a while. */
+/* Gives up its number. Other processes may still follow that number for a while. */
 static void give_up(struct anon *a, enum anon_role role, struct cv_effects *out)
 {
     a->open.is_mine = false;
@@ -366,11 +370,11 @@ static void on_leader(struct anon *a, const struct cv_message *message, int64_t 
     const struct anon_token token = anon_token_read(message);
     CV_ASSERT(token.number == a->closed.number);
     CV_ASSERT(token.label == a->closed.label);
-    CV_ASSERT(!is_owner(a)); /* what carries its own label was ignored */
+    CV_ASSERT(!is_owner(a)); /* messages with its own label were ignored */
     if (token.sent <= a->heard_count) {
         cv__effect_note(out, "token ignored: a copy, or overtaken by a later one ({number})",
                         CV_ID_NONE, 0, token.sent);
-        return; /* no sign of life */
+        return; /* not a sign of life */
     }
     a->heard_count = token.sent;
     if (message->type == ANON_GONE) {
@@ -379,7 +383,7 @@ static void on_leader(struct anon *a, const struct cv_message *message, int64_t 
     }
     become_trusting(a, now_ns, out);
     if (anon_round(a, token.number) < anon_round(a, token.open_number)) {
-        a->has_proposed = false; /* it knows that its round is closed: it leads */
+        a->has_proposed = false; /* the owner knows that its round is closed, so it leads */
         a->proposal = CV_SEQUENCE_NONE;
         cv__effect_disarm(out, ANON_TIMER_HEARTBEAT);
     }
@@ -393,7 +397,7 @@ static bool hears_leader(const struct anon *a)
     return a->role == ANON_TRUSTING && a->heard_count > 0;
 }
 
-/* Another process has said what this one would have said: it sees the same leader. */
+/* Another process sees the same leader and has sent what this one would have sent. */
 static void on_told(struct anon *a, uint32_t type, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(type == ANON_STATE || type == ANON_TRUST);
@@ -413,7 +417,7 @@ static void on_told(struct anon *a, uint32_t type, int64_t now_ns, struct cv_eff
 static void tell_soon(struct anon *a, uint32_t why, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(why == ANON_TELL_STALE || why == ANON_TELL_TRUST);
-    CV_ASSERT(!anon_is_none(&a->closed)); /* which is what it tells */
+    CV_ASSERT(!anon_is_none(&a->closed)); /* STATE and TRUST carry the closed number */
     if (a->telling == 0) {
         cv__effect_arm(out, ANON_TIMER_TELL, now_ns + 1, now_ns + a->eta_ns);
     }
@@ -439,7 +443,7 @@ static void on_other(struct anon *a, const struct anon_pair *owned, int64_t now_
     }
 }
 
-/* What was to be told is told now, as far as it still holds. */
+/* Sends the pending STATE or TRUST, if it is still true. */
 static void on_tell(struct anon *a, struct cv_effects *out)
 {
     const uint32_t telling = a->telling;
@@ -462,7 +466,7 @@ static bool is_sound(struct anon *a, const struct anon_token *token, struct cv_e
                         token->round);
         return false;
     }
-    if (open.number >= CV_SEQUENCE_END) { /* and with it whatever is below */
+    if (open.number >= CV_SEQUENCE_END) { /* checks the smaller numbers too */
         cv__effect_note(out, "message ignored: {number} is not a number of a sequencer", CV_ID_NONE,
                         0, open.number);
         return false;
@@ -542,14 +546,14 @@ static void propose(struct anon *a, uint64_t number, int64_t now_ns, struct cv_e
     }
 }
 
-/* An answer to any request will do while a number is wanted: late ones count. */
+/* While a number is wanted, the answer to any request counts, even a late one. */
 static void on_sequence(struct anon *a, const struct cv_event *event, struct cv_effects *out)
 {
     const uint64_t number = event->sequence;
     if (number >= CV_SEQUENCE_END) {
         cv__effect_note(out, "request {number} failed: the sequencer is asked again after a while",
                         CV_ID_NONE, 0, event->request);
-        return; /* the time-out stands, so that failures do not become a storm */
+        return; /* the time-out stays armed, so that failures do not cause a storm */
     }
     if (a->open_request == 0 || event->request > a->request) {
         cv__effect_note(out, "number {number} ignored: none is wanted any more", CV_ID_NONE, 0,
@@ -563,7 +567,7 @@ static void on_sequence(struct anon *a, const struct cv_event *event, struct cv_
                         CV_ID_NONE, 0, number);
     }
     if (is_useless && event->request != a->open_request) {
-        return; /* the better one is still on its way */
+        return; /* the answer to the open request is still to come */
     }
     a->open_request = 0;
     a->query_wait_ns = a->query_ns;
@@ -595,7 +599,7 @@ static void on_heartbeat(struct anon *a, int64_t now_ns, struct cv_effects *out)
         send(a, ANON_GONE, out);
         cv__effect_arm(out, ANON_TIMER_HEARTBEAT, now_ns + a->eta_ns, now_ns + a->eta_ns);
     } else if (a->proposal != CV_SEQUENCE_NONE) {
-        send_token(a, now_ns, out); /* the leader was not heard to lead yet */
+        send_token(a, now_ns, out); /* no leader has shown yet that it leads */
     }
 }
 
@@ -605,9 +609,9 @@ static void on_suspect(struct anon *a, int64_t now_ns, struct cv_effects *out)
         return;
     }
     if (now_ns - a->suspect_due_ns > a->eta_ns) {
-        cv__effect_note(out, "suspects nobody yet: slept since {time}, listens first", CV_ID_NONE,
-                        a->suspect_due_ns, 0);
-        listen_first(a, now_ns, out); /* what was missed may be waiting to be read */
+        cv__effect_note(out, "suspects no leader yet: slept since {time}, listens first",
+                        CV_ID_NONE, a->suspect_due_ns, 0);
+        listen_first(a, now_ns, out); /* missed messages may be waiting in the queue */
     } else {
         become_suspecting(a, now_ns, out);
     }
@@ -629,7 +633,7 @@ static void on_resume(struct anon *a, int64_t now_ns, struct cv_effects *out)
     if (a->role != ANON_PAUSED) {
         return;
     }
-    CV_ASSERT(a->closed.is_mine); /* nobody took it over while this process listened */
+    CV_ASSERT(a->closed.is_mine); /* no process took over while this one listened */
     if (now_ns - a->resume_due_ns > a->eps_ns) {
         become_paused(a, now_ns, out); /* slept again */
     } else {
@@ -672,11 +676,11 @@ static void on_start(struct anon *a, const struct cv_event *event, struct cv_eff
             const struct anon_pair pair =
                 anon_pair_of(event->persisted[i], event->persisted[i + 1]);
             if (pair.number < CV_SEQUENCE_END) {
-                cv__anon_take(a, &pair); /* the label is new: neither of them is ours */
+                cv__anon_take(a, &pair); /* the label is new, so neither number is ours */
             }
         }
     }
-    CV_ASSERT(!a->open.is_mine); /* what an earlier life took, this one does not own */
+    CV_ASSERT(!a->open.is_mine); /* this life does not own the numbers of an earlier one */
     CV_ASSERT(!a->closed.is_mine);
     if (a->is_early) {
         arm_suspect(a, event->now_ns + 1, event->now_ns + a->eps_ns, out);
@@ -703,8 +707,8 @@ static void on_campaign(struct anon *a, const struct cv_event *event, struct cv_
 static void become_stopped(struct anon *a, struct cv_effects *out)
 {
     give_up(a, ANON_STOPPED, out);
-    CV_ASSERT(!is_owner(a));                    /* what may be forgotten is not led by */
-    cv__effect_disarm(out, ANON_TIMER_SUSPECT); /* the other two have just been */
+    CV_ASSERT(!is_owner(a));                    /* it must not lead with a number it may forget */
+    cv__effect_disarm(out, ANON_TIMER_SUSPECT); /* give_up() disarmed the other two */
     cv__effect_disarm(out, ANON_TIMER_QUERY);
     cv__effect_disarm(out, ANON_TIMER_TELL);
 }

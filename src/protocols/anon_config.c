@@ -7,7 +7,7 @@ const struct cv_option cv__anon_options[] = {
     [ANON_OPTION_ETA] = {"eta", CV_OPTION_TIME, 50 * NS_PER_MS, 100 * NS_PER_US, 60 * NS_PER_S,
                          NULL, "the leader sends this often"},
     [ANON_OPTION_EPS] = {"eps", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_MS, 600 * NS_PER_S, NULL,
-                         "so long a silence is suspicion (default: 3 eta)"},
+                         "a leader that is silent for so long is suspected (default: 3 eta)"},
     [ANON_OPTION_R] = {"R", CV_OPTION_COUNT, 5, 1, 1000000, NULL, "numbers of a round"},
     [ANON_OPTION_SEQUENCER_TIME] = {"sequencer-time", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
                                     60 * NS_PER_S, NULL,
@@ -15,7 +15,7 @@ const struct cv_option cv__anon_options[] = {
     [ANON_OPTION_STUBBORN] = {"stubborn", CV_OPTION_FLAG, 1, 0, 1, NULL,
                               "no leader within eps after a proposal: propose again"},
     [ANON_OPTION_PERSIST] = {"persist", CV_OPTION_FLAG, 0, 0, 1, NULL,
-                             "save both numbers: leader-order then holds across restarts, too"},
+                             "save both numbers: leader-order then holds across restarts too"},
     [ANON_OPTION_START] = {"start", CV_OPTION_CHOICE, 0, 0, 1, "half|paper",
                            "first listen for eps/2 to eps; the paper's 0 to eps disturbs leaders"},
     {0},
@@ -31,7 +31,7 @@ int64_t cv__anon_query_ns(const struct cv_config *config)
                      2 * config->option[ANON_OPTION_SEQUENCER_TIME]);
 }
 
-/* What clocks drift apart within a time of eps, with room to spare. */
+/* How far clocks drift apart within eps, with a margin. */
 static int64_t drift_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->option[ANON_OPTION_EPS] > 0); /* derived by now */
@@ -39,7 +39,7 @@ static int64_t drift_ns(const struct cv_config *config)
     return config->option[ANON_OPTION_EPS] / NS_PER_US * 4 * config->drift_ppb / NS_PER_MS + 1;
 }
 
-/* A starting process listens for eps/2 at least and must hear the leader meanwhile. */
+/* A starting process listens for at least eps/2, and must hear the leader in this time. */
 int64_t cv__anon_timely_ns(const struct cv_config *config)
 {
     return config->option[ANON_OPTION_EPS] / 2 - config->option[ANON_OPTION_ETA] - drift_ns(config);
@@ -50,21 +50,23 @@ int cv__anon_configure(struct cv_config *config, struct cv_errtext *reterr)
     const int64_t *o = config->option;
     cv__config_derive(config, ANON_OPTION_EPS, 3 * o[ANON_OPTION_ETA]);
     cv__config_derive(config, ANON_OPTION_SEQUENCER_TIME, o[ANON_OPTION_EPS] / 3);
-    if (cv__anon_timely_ns(config) <= 0) { /* [sec. 6] one lost heartbeat is not suspicion */
+    /* [sec. 6] one lost heartbeat must not cause a suspicion */
+    if (cv__anon_timely_ns(config) <= 0) {
         return cv__config_broken(reterr, "eps/2 > eta + 4 rho eps", o[ANON_OPTION_EPS] / 2,
                                  o[ANON_OPTION_ETA] + drift_ns(config));
     }
     if (o[ANON_OPTION_EPS] <=
-        o[ANON_OPTION_SEQUENCER_TIME]) { /* [sec. 6] suspicions no faster than numbers */
+        /* [sec. 6] suspicions must not be faster than the sequencer */
+        o[ANON_OPTION_SEQUENCER_TIME]) {
         return cv__config_broken(reterr, "eps > sequencer-time", o[ANON_OPTION_EPS],
                                  o[ANON_OPTION_SEQUENCER_TIME]);
     }
     return CV_OK;
 }
 
-/* Waits that are left from before: a query's longest time-out, a rest, a pause. Then, in the worst
- * case, a single process proposes alone: R + 1 numbers close a round, but the leader of that one
- * may be dead; as many again close the next. */
+/* First, waits that began earlier end: a query's longest time-out, a rest, a pause. Then, in the
+ * worst case, a single process proposes alone: R + 1 numbers close a round, but the leader of that
+ * round may be dead; as many again close the next. */
 int64_t cv__anon_settle_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->option[ANON_OPTION_R] > 0);
@@ -78,8 +80,8 @@ void cv__anon_contract(const struct cv_config *config, uint32_t *promises, uint3
 {
     (void)assumes;
     if (!config->option[ANON_OPTION_STUBBORN]) {
-        /* With fewer than R suspecting processes nobody may ever be elected [lemma 4], and they
-         * repeat their proposals all the time. */
+        /* With fewer than R suspecting processes perhaps no leader is ever elected [lemma 4], and
+         * they repeat their proposals all the time. */
         *promises &=
             ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(COMMUNICATION_EFFICIENT));
     }

@@ -18,7 +18,7 @@ extern const char *const cv__anon_renamed[];
 
 #define ANON_QUERY_FACTOR_MAX 8u /* the time-out of queries doubles up to this */
 
-/* How long the first answer of the sequencer is waited for. */
+/* The first time-out of a request to the sequencer. */
 int64_t cv__anon_query_ns(const struct cv_config *config);
 
 /* The protocol's table points to these. */

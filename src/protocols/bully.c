@@ -6,11 +6,11 @@
  * highest id announces itself at once.
  *
  * Ours: a process whose only superior is the coordinator that it has just found dead announces
- * itself without asking it; that is the best case of [NITR, analysis], N-2 messages in one
- * transmission time, which the steps as listed there would not reach. A coordinator that gets an
- * ELECTION repeats its announcement to the sender in the same term, so that a restarting process
- * does not cause a new term; and a process that heard an announcement within T answers an
- * ELECTION but does not start one (see has_crossed). Terms, refusals and resigning: classic.h.
+ * itself without asking it; this is the best case of [NITR, analysis], N-2 messages in one
+ * transmission time, which its listed steps do not reach. A coordinator that gets an ELECTION
+ * repeats its announcement to the sender in the same term, so that a restarting process does not
+ * cause a new term; and a process that heard an announcement within T answers an ELECTION but does
+ * not start one (see has_crossed). Terms, refusals and resigning: classic.h.
  *
  * Assumed: synchrony. Under a partition or a pause two processes lead. */
 #include "protocols/bully.h"
@@ -26,13 +26,14 @@ static const struct cv_message_type bully_messages[BULLY_MESSAGE_COUNT] = {BULLY
 
 int cv__bully_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
-    /* T' covers the higher one's own T and the ways there and back: T + 3 delta <= 2 T. */
+    /* T' covers the T of the higher process and the messages to it and back: T + 3 delta <= 2 T. */
     return cv__classic_configure(config, 2 * cv__classic_answer_ns(config), reterr);
 }
 
 int64_t cv__bully_settle_ns(const struct cv_config *config)
 {
-    /* Suspicion; an election; one more, if a refusal or a leftover wait made the first one void. */
+    /* Suspicion and two elections: a refusal, or a wait of an earlier election, may void the
+     * first. */
     const int64_t *option = config->option;
     CV_ASSERT(option[CLASSIC_OPTION_ANSWER] < option[CLASSIC_OPTION_COORDINATOR]);
     return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
@@ -103,9 +104,9 @@ static void bully_inherit(struct classic *c, cv_id dead, int64_t now_ns, struct 
     }
 }
 
-/* Did this ELECTION cross with an announcement that the asker will hear, or has heard by now? Then
- * electing in turn would answer a question that is settled; with thousands of processes, each such
- * election sets off others, and the storm never ends. */
+/* Did this ELECTION cross an announcement that its sender has received by now, or will receive?
+ * Then another election is not needed. With thousands of processes, each needless election would
+ * start others, and the storm would never end. */
 static bool has_crossed(const struct classic *c, int64_t now_ns)
 {
     CV_ASSERT(c->announced_ns <= now_ns);
@@ -155,7 +156,7 @@ static void bully_on_answer(struct classic *c, const struct cv_event *event, str
                         0);
         return;
     }
-    CV_ASSERT(event->peer > c->self); /* nobody sends to itself */
+    CV_ASSERT(event->peer > c->self); /* no process sends to itself */
     CV_ASSERT(c->leader == CV_ID_NONE);
     cv__classic_await(c, &cv__bully_rules, BULLY_WAITING, event->now_ns, c->coordinator_ns, out);
 }
@@ -187,7 +188,7 @@ static void bully_on_timer(struct classic *c, uint32_t timer, int64_t now_ns,
     CV_ASSERT(timer == CLASSIC_TIMER_ELECTION);
     CV_ASSERT(cv__classic_stands(c));
     if (c->role == BULLY_ASKING) {
-        bully_lead(c, now_ns, out); /* nobody above answered */
+        bully_lead(c, now_ns, out); /* no higher process answered */
     } else {
         CV_ASSERT(c->role == BULLY_WAITING);
         cv__classic_elect(c, &cv__bully_rules, now_ns, out);
@@ -220,7 +221,7 @@ static void bully_step(void *state, const struct cv_event *event, struct cv_effe
 
 const struct cv_protocol cv__proto_bully = {
     .name = "bully",
-    .summary = "whoever misses the coordinator asks all higher ids; the highest leads",
+    .summary = "a process that misses the coordinator asks all higher ids; the highest leads",
     .leads = "highest id alive",
     .cites = "[NITR] [Garcia-Molina82]",
     .promises = CLASSIC_PROMISES,

@@ -1,4 +1,4 @@
-/* src/protocols/bully.h - the plain bully's moves, which bully-improved also makes. */
+/* src/protocols/bully.h - the parts of the plain bully that bully-improved uses too. */
 #ifndef CV_PROTOCOLS_BULLY_H
 #define CV_PROTOCOLS_BULLY_H
 

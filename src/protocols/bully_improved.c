@@ -1,13 +1,12 @@
 /* src/protocols/bully_improved.c - the improved bully [NITR; Arghavani11]: the heir is known before
  * the coordinator dies.
  *
- * Members answer each heartbeat (ALIVE), so the coordinator knows who lives, and every heartbeat
+ * Members answer each heartbeat (ALIVE), so the coordinator knows which are alive. Every heartbeat
  * names the heir: the highest living id below the coordinator. When the coordinator falls silent
  * the heir announces itself at once; the others give it time T, then run the plain bully.
  *
- * Ours: alive are those that answered one of the latest two heartbeats; two sets and no clock per
- * member.
- * Assumed: synchrony, as for the bully. */
+ * Ours: a member counts as alive if it answered one of the latest two heartbeats. This needs two
+ * sets, and no timestamp per member. Assumed: synchrony, as for the bully. */
 #include "core/nodeset.h"
 #include "protocols/bully.h"
 
@@ -20,7 +19,7 @@ static const struct cv_message_type improved_messages[MESSAGE_COUNT] = {
 
 struct bully_improved {
     struct classic c;
-    uint64_t sets[]; /* answered the latest heartbeat; answered the one before */
+    uint64_t sets[]; /* members that answered the latest heartbeat, and the one before */
 };
 
 static uint64_t *answered(struct bully_improved *s)
@@ -46,11 +45,11 @@ static void forget_answers(struct bully_improved *s)
     cv__set_clear(answered_before(s), s->c.member_count);
 }
 
-/* Just before a heartbeat: who lives, and so who inherits? */
+/* Just before a heartbeat: finds the living members, and with them the heir. */
 static void name_heir(struct bully_improved *s)
 {
     struct classic *c = &s->c;
-    CV_ASSERT(c->role == CLASSIC_LEADING); /* nobody else has this timer armed */
+    CV_ASSERT(c->role == CLASSIC_LEADING); /* only a coordinator arms this timer */
     CV_ASSERT(!cv__set_has(answered(s), c->self));
     const cv_id now = cv__set_last(answered(s), c->self - 1, c->member_count);
     const cv_id before = cv__set_last(answered_before(s), c->self - 1, c->member_count);

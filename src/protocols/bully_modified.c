@@ -50,7 +50,7 @@ static const struct classic_rules modified_rules;
 /* Invariant: only higher ids are in the sets. */
 struct bully_modified {
     struct classic c;
-    uint64_t sets[]; /* answered and not yet granted; neither answered nor known dead */
+    uint64_t sets[]; /* answered but not granted yet; not answered and not known dead */
 };
 
 static uint64_t *answered(struct bully_modified *s)
@@ -65,7 +65,7 @@ static uint64_t *expected(struct bully_modified *s)
 
 static int modified_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
-    /* T' covers the ways of the grant and of the announcement, and a margin, as T does. */
+    /* T' covers the delays of the grant and the announcement, and a margin, as T does. */
     const int64_t delta = config->option[CLASSIC_OPTION_DELTA];
     return cv__classic_configure(config, cv__classic_answer_ns(config) + delta, reterr);
 }
@@ -79,7 +79,8 @@ static size_t modified_size(const struct cv_config *config)
 
 static int64_t modified_settle_ns(const struct cv_config *config)
 {
-    /* Suspicion; an election; and more of them if a refusal or a leftover wait voids the first. */
+    /* Suspicion, an election, and more if a refusal, or a wait of an earlier one, voids the
+     * first. */
     const int64_t *option = config->option;
     CV_ASSERT(option[CLASSIC_OPTION_ANSWER] < option[CLASSIC_OPTION_COORDINATOR]);
     return cv__classic_detection_ns(config) + 2 * option[CLASSIC_OPTION_HEARTBEAT] +
@@ -149,7 +150,7 @@ static void modified_grant(struct bully_modified *s, int64_t now_ns, struct cv_e
     }
 }
 
-/* One of those asked has answered or is dead; when none is left there is nothing to wait for. */
+/* A process that was asked has answered or is dead. After the last of them the wait is over. */
 static void modified_settle(struct bully_modified *s, cv_id id, int64_t now_ns,
                             struct cv_effects *out)
 {
@@ -171,7 +172,7 @@ static void modified_on_election(struct classic *c, cv_id from, struct cv_effect
         cv__classic_note_passive(c, "ELECTION of {peer} not answered: resigned",
                                  "ELECTION of {peer} not answered: not a candidate", from, out);
     } else {
-        CV_ASSERT(from < c->self); /* nobody asks itself */
+        CV_ASSERT(from < c->self); /* no process asks itself */
         modified_ok_write(cv__effect_send(out, from, OK),
                           (struct modified_ok){.term = c->term, .priority = c->self});
     }

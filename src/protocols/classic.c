@@ -1,4 +1,4 @@
-/* src/protocols/classic.c - what the five classical protocols share; see classic.h. */
+/* src/protocols/classic.c - the common part of the five classical protocols; see classic.h. */
 #include "protocols/classic.h"
 
 #include "core/options.h"
@@ -9,7 +9,7 @@ const struct cv_option cv__classic_options[] = {
                                   "the coordinator's heartbeats come this often"},
     [CLASSIC_OPTION_TIMEOUT] =
         {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S, NULL,
-         "silence for so long is suspicion (default: the larger of 3 heartbeat, "
+         "suspect the coordinator after so much silence (default: the larger of 3 heartbeat, "
          "2 heartbeat + delta)"},
     [CLASSIC_OPTION_DELTA] = {"delta", CV_OPTION_TIME, 10 * NS_PER_MS, NS_PER_US, 60 * NS_PER_S,
                               NULL, "assumed bound on the delay of a message"},
@@ -125,7 +125,7 @@ void cv__classic_init(struct classic *c, const struct cv_config *config)
 
 void cv__classic_identity(const void *state, cv_id *ret_self, uint32_t *ret_member_count)
 {
-    const struct classic *c = state; /* which each of the five states begins with */
+    const struct classic *c = state; /* each of the five states begins with it */
     *ret_self = c->self;
     *ret_member_count = c->member_count;
 }
@@ -138,7 +138,7 @@ void cv__classic_check(const struct classic *c)
     CV_ASSERT((c->role == CLASSIC_LEADING) == (c->leader == c->self));
     CV_ASSERT(c->leader != c->self || cv__classic_stands(c));
     CV_ASSERT(c->role != CLASSIC_STOPPED || c->leader == CV_ID_NONE);
-    /* A process that is electing is a candidate: nobody grants it what it may not take. */
+    /* A process in a protocol's own role is electing, so it must be a candidate. */
     CV_ASSERT(c->role < CLASSIC_ROLE_COUNT || cv__classic_stands(c));
     CV_ASSERT(c->claim_leader <= c->member_count);
     CV_ASSERT(c->heir <= c->member_count);
@@ -153,7 +153,7 @@ void cv__classic_note_passive(const struct classic *c, const char *if_resigned,
                               const char *if_no_candidate, cv_id peer, struct cv_effects *out)
 {
     CV_ASSERT(!cv__classic_stands(c));
-    CV_ASSERT(c->role != CLASSIC_STOPPED); /* it is not given events */
+    CV_ASSERT(c->role != CLASSIC_STOPPED); /* a stopped process gets no events */
     cv__effect_note(out, c->is_candidate ? if_resigned : if_no_candidate, peer, 0, 0);
 }
 
@@ -163,7 +163,7 @@ void cv__classic_become(struct classic *c, const struct classic_rules *rules, ui
     CV_ASSERT(role < rules->role_count);
     CV_ASSERT(c->role == role || role == CLASSIC_STOPPED ||
               (rules->role_next[c->role] & BIT(role)) != 0);
-    CV_ASSERT(c->role != CLASSIC_STOPPED); /* there is no way back */
+    CV_ASSERT(c->role != CLASSIC_STOPPED); /* this role is final */
     c->role = role;
     cv__effect_disarm(out, CLASSIC_TIMER_ELECTION);
 }
@@ -203,16 +203,16 @@ static void tell(const struct classic *c, enum cv_reason reason, struct cv_effec
     cv__effect_leadership(out, &leadership);
 }
 
-/* A range, so that not all processes suspect in the same instant. */
+/* A range, so that the processes do not all suspect at the same instant. */
 static void arm_suspicion(const struct classic *c, struct cv_effects *out)
 {
-    CV_ASSERT(c->leader != c->self); /* nobody suspects itself */
+    CV_ASSERT(c->leader != c->self); /* a process does not suspect itself */
     const int64_t deadline = cv__detector_deadline(&c->detector);
     CV_ASSERT(deadline > 0);
     cv__effect_arm(out, CLASSIC_TIMER_SUSPECT, deadline, deadline + c->delta_ns);
 }
 
-/* No leader is known any more. */
+/* Forgets the leader; none is known now. */
 static void forget(struct classic *c, enum cv_reason reason, struct cv_effects *out)
 {
     if (c->leader == CV_ID_NONE) {
@@ -223,8 +223,7 @@ static void forget(struct classic *c, enum cv_reason reason, struct cv_effects *
     tell(c, reason, out);
 }
 
-/* The claim becomes the largest accepted, and its term is safe on disk before anybody hears of
- * it. */
+/* The claim becomes the largest accepted one. Its term is saved before any process hears of it. */
 static void accept_claim(struct classic *c, uint64_t term, cv_id leader, struct cv_effects *out)
 {
     CV_ASSERT(cv__classic_age(c, term, leader) !=
@@ -238,7 +237,7 @@ static void accept_claim(struct classic *c, uint64_t term, cv_id leader, struct 
     if (is_new_term) {
         cv__effect_persist(out, &c->term, 1);
     }
-    CV_ASSERT(c->claim_term <= c->term); /* what is saved covers what is claimed */
+    CV_ASSERT(c->claim_term <= c->term); /* the saved term covers the claim */
 }
 
 static void follow(struct classic *c, const struct classic_rules *rules, uint64_t term,
@@ -267,7 +266,7 @@ void cv__classic_lead(struct classic *c, const struct classic_rules *rules, uint
                       int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(cv__classic_stands(c));
-    if (term == CLASSIC_TERM_MAX) { /* a known leader leads in no smaller term */
+    if (term == CLASSIC_TERM_MAX) { /* terms end here: see CLASSIC_TERM_MAX */
         forget(c, CV_REASON_SUPERSEDED, out);
     }
     CV_ASSERT(cv__classic_age(c, term, c->self) == CLASSIC_NEWER);
@@ -299,7 +298,8 @@ void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int
                        struct cv_effects *out)
 {
     forget(c, CV_REASON_SUPERSEDED, out);
-    CV_ASSERT(c->leader == CV_ID_NONE); /* the application was told before any process is asked */
+    /* the application learns of the loss before any process is asked */
+    CV_ASSERT(c->leader == CV_ID_NONE);
     elect(c, rules, CV_ID_NONE, now_ns, out);
 }
 
@@ -325,8 +325,9 @@ void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uin
     CV_ASSERT(from != c->self);
     CV_ASSERT(term <= CLASSIC_TERM_MAX); /* checked where messages come in */
     const bool is_stale = cv__classic_age(c, term, leader) == CLASSIC_STALE;
-    if (is_stale && leader == c->leader) { /* a refusal would unseat a healthy leader */
-        cv__effect_note(out, "claim of {peer} ignored: late, it is followed in term {number}",
+    if (is_stale && leader == c->leader) { /* late; a refusal would depose a healthy leader */
+        cv__effect_note(out,
+                        "claim of {peer} ignored: it is late, {peer} is followed in term {number}",
                         leader, 0, c->claim_term);
         return;
     }
@@ -364,7 +365,8 @@ static void on_heartbeat(struct classic *c, const struct classic_rules *rules,
     }
 }
 
-/* Somebody accepted a larger claim than ours. The same term is enough: then a higher id has it. */
+/* Another process accepted a larger claim than ours. The same term is enough: then the other claim
+ * has a higher id. */
 static void on_refuse(struct classic *c, const struct classic_rules *rules,
                       const struct cv_event *event, struct cv_effects *out)
 {
@@ -398,9 +400,9 @@ static void on_message(struct classic *c, const struct classic_rules *rules,
 {
     CV_ASSERT(event->peer != CV_ID_NONE);
     const uint64_t term = classic_term_read(event->message).term;
-    if (term > CLASSIC_TERM_MAX) { /* nobody counts that far */
-        cv__effect_note(out, "message of {peer} ignored: term {number} cannot be", event->peer, 0,
-                        term);
+    if (term > CLASSIC_TERM_MAX) { /* no honest process gets that far */
+        cv__effect_note(out, "message of {peer} ignored: term {number} is impossibly large",
+                        event->peer, 0, term);
         return;
     }
     switch (event->message->type) {
@@ -423,7 +425,7 @@ static void on_message(struct classic *c, const struct classic_rules *rules,
 static void beat(struct classic *c, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(c->role == CLASSIC_LEADING);
-    CV_ASSERT(c->claim_leader == c->self); /* it has accepted nobody's claim since */
+    CV_ASSERT(c->claim_leader == c->self); /* it has accepted no other claim since */
     classic_heartbeat_write(cv__effect_send_all(out, CLASSIC_HEARTBEAT),
                             (struct classic_heartbeat){.term = c->claim_term, .heir = c->heir});
     cv__effect_arm(out, CLASSIC_TIMER_HEARTBEAT, now_ns + c->heartbeat_ns,
@@ -454,8 +456,7 @@ static void on_start(struct classic *c, const struct classic_rules *rules,
     if (event->persisted_count > 0) {
         const uint64_t saved = event->persisted[0];
         c->term = saved < CLASSIC_TERM_MAX ? saved : CLASSIC_TERM_MAX;
-        c->claim_term =
-            c->term; /* without an owner: any claim of this or a later term is accepted */
+        c->claim_term = c->term; /* with no leader: any claim of this or a later term is accepted */
     }
     CV_ASSERT(c->claim_leader == CV_ID_NONE); /* a new life follows nobody yet */
     if (rules->listens_first) {
@@ -505,7 +506,7 @@ static void on_campaign(struct classic *c, const struct classic_rules *rules,
     CV_ASSERT(c->leader != c->self);
 }
 
-/* A node that may forget what it promised takes no further part, not even as a follower. */
+/* A node that may forget its promises takes no further part, not even as a follower. */
 static void stop(struct classic *c, const struct classic_rules *rules, struct cv_effects *out)
 {
     cv__classic_become(c, rules, CLASSIC_STOPPED, out);
@@ -517,7 +518,7 @@ static void stop(struct classic *c, const struct classic_rules *rules, struct cv
     CV_ASSERT(!cv__classic_stands(c));
 }
 
-/* A hint: nothing is promised here that rests on the peer's being alive or dead. */
+/* A hint, even if it is certain: no promise of these protocols depends on it. */
 static void on_peer_down(struct classic *c, const struct classic_rules *rules,
                          const struct cv_event *event, struct cv_effects *out)
 {
@@ -569,8 +570,8 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
     case CV_EVENT_REPORT:
     case CV_EVENT_SEQUENCE:
     case CV_EVENT_STORE:
-        break; /* neither scores nor numbers nor records here */
+        break; /* these protocols use no scores, sequencer or store */
     }
     CV_ASSERT(c->term >= term_before);
-    CV_ASSERT(c->claim_term >= claim_term_before); /* nobody goes back to a smaller claim */
+    CV_ASSERT(c->claim_term >= claim_term_before); /* claims never get smaller */
 }

@@ -1,14 +1,14 @@
 /* src/protocols/classic.h - the common part of the five classical protocols of [NITR].
  *
- * The coordinator sends a heartbeat every `heartbeat`; its silence is suspicion
- * (detector=fixed|phi). Each protocol has its own way to find a new coordinator: it provides a
- * table of rules, and cv__classic_step() drives it.
+ * The coordinator sends a heartbeat every `heartbeat`; the other processes suspect it when it falls
+ * silent (detector=fixed|phi). Each protocol has its own way to find a new coordinator: it provides
+ * a table of rules, and cv__classic_step() drives it.
  *
  * Ours: claims are ordered. A coordinator claims leadership in a term; claims compare by term, then
  * by id, and no process accepts a smaller claim than the largest it has accepted. A stale claim (of
  * a coordinator that slept through its successor's election) is answered by REFUSE with the newer
  * term, so that its sender can claim again in a larger one. An older claim of the followed
- * coordinator itself is only late: refusing it would unseat a healthy coordinator. The term is the
+ * coordinator itself is only late: refusing it would depose a healthy coordinator. The term is the
  * token. It is saved before it is used, so tokens do not start again at 1 when all processes
  * restart; but two partitions may use the same one, so tokens are not promised to be monotonic.
  *
@@ -56,7 +56,7 @@ CV_MESSAGE_VIEW(classic_heartbeat, CLASSIC_HEARTBEAT_FIELDS)
 
 enum {
     CLASSIC_HEARTBEAT, /* the coordinator is alive, and names its heir */
-    CLASSIC_REFUSE,    /* a claim as large was accepted already */
+    CLASSIC_REFUSE,    /* a larger claim was accepted already */
     CLASSIC_RESIGN,    /* the coordinator steps down */
     CLASSIC_MESSAGE_COUNT,
 };
@@ -65,29 +65,29 @@ enum {
     [CLASSIC_REFUSE] = CV_MESSAGE_TYPE("REFUSE", CLASSIC_TERM_FIELDS),            \
     [CLASSIC_RESIGN] = CV_MESSAGE_TYPE("RESIGN", CLASSIC_TERM_FIELDS)
 
-/* Nobody elects that often: larger terms are not believed. A broken peer may say this one. Then the
- * terms end here, and elections go on as the slides have them, without an order in time: who knows
- * no coordinator follows whoever claims. */
+/* No cluster elects that often: messages with larger terms are ignored. A broken peer may send this
+ * one. Then terms cannot grow any more, and elections continue as in [NITR], without an order in
+ * time: a process that knows no coordinator follows any that claims. */
 #define CLASSIC_TERM_MAX (UINT64_C(1) << 62)
 
 enum {
     CLASSIC_TIMER_HEARTBEAT, /* coordinator: send the next one */
     CLASSIC_TIMER_SUSPECT,   /* others: the coordinator has been silent for too long */
-    CLASSIC_TIMER_ELECTION,  /* belongs to the role: what was waited for did not come */
+    CLASSIC_TIMER_ELECTION,  /* of the present role: the awaited message did not come */
     CLASSIC_TIMER_COUNT,
 };
 
 enum {
     CLASSIC_FOLLOWING, /* has a coordinator, or waits to hear of one */
     CLASSIC_LEADING,
-    CLASSIC_STOPPED, /* takes no further part; any role may change to it, and it to none */
+    CLASSIC_STOPPED, /* takes no further part; final, and every role may change to it */
     CLASSIC_ROLE_COUNT,
 };
 
 /* The beginning of every classical state. Invariants: claim_term <= term; leader is CV_ID_NONE or
- * claim_leader; the role is LEADING if and only if leader is oneself. Beside the role there are two
- * flags, because each of them outlives changes of the role: what the operator wants, and that this
- * process has handed over and is not to be elected at once again. */
+ * claim_leader; the role is LEADING if and only if leader is self. Beside the role there are two
+ * flags, which outlive changes of the role: is_candidate, set by the operator, and has_resigned:
+ * this process has handed over and must not be elected again at once. */
 struct classic {
     cv_id self;
     uint32_t member_count;
@@ -95,10 +95,10 @@ struct classic {
 
     uint64_t term;        /* the largest ever seen */
     uint64_t claim_term;  /* the largest claim accepted, ... */
-    cv_id claim_leader;   /* ... and whose it is */
+    cv_id claim_leader;   /* ... and its owner */
     cv_id leader;         /* the leader that this process follows; itself: it leads */
-    int64_t announced_ns; /* when a coordinator last announced itself, where the protocol looks */
-    cv_id heir;           /* named in the coordinator's heartbeats, where the protocol does that */
+    int64_t announced_ns; /* when a coordinator last announced itself, if the protocol uses it */
+    cv_id heir;           /* named in the coordinator's heartbeats, if the protocol has heirs */
     uint32_t role;
 
     uint32_t is_candidate; /* flags of 32 bits, so that the block has no hidden padding */
@@ -106,15 +106,15 @@ struct classic {
     struct cv_detector detector;
 };
 
-/* What one protocol does in its own way. `c` is the beginning of its state. */
+/* The rules in which the protocols differ. `c` is the beginning of the protocol's state. */
 struct classic_rules {
-    const uint32_t *role_next; /* for each role, bits of those it may change to */
+    const uint32_t *role_next; /* for each role, the roles it may change to, as bits */
     uint32_t role_count;
     bool listens_first; /* on starting, wait for a heartbeat before electing */
-    bool contests;      /* a claim of a lower id than one's own is not followed but contested */
+    bool contests;      /* a claim of a lower id is contested, not followed */
 
-    /* Find a coordinator. This process is a candidate and knows none. `dead`: just found dead, or
-     * CV_ID_NONE. */
+    /* Find a coordinator. This process is a candidate and knows of none. `dead`: a process just
+     * found dead, or CV_ID_NONE. */
     void (*elect)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
     /* The coordinator is suspected and already forgotten; NULL: elect. */
     void (*on_orphaned)(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out);
@@ -140,7 +140,7 @@ uint32_t cv__classic_restore(const uint64_t *word, uint32_t word_count, uint64_t
 /* delta */
 int64_t cv__classic_timely_ns(const struct cv_config *config);
 
-/* What stands in the table of each of the five. */
+/* The entries that are the same in the tables of all five. */
 #define CLASSIC_TABLE                                               \
     .assumes = CLASSIC_ASSUMES, .options = cv__classic_options,     \
     .timely_ns = cv__classic_timely_ns, .floor = cv__classic_floor, \
@@ -154,22 +154,22 @@ void cv__classic_step(struct classic *c, const struct classic_rules *rules,
 
 /* May this process become coordinator now? */
 bool cv__classic_stands(const struct classic *c);
-/* Notes why it did not do what a candidate would have done for that peer. */
+/* Notes why this process did not answer that peer as a candidate would. */
 void cv__classic_note_passive(const struct classic *c, const char *if_resigned,
                               const char *if_no_candidate, cv_id peer, struct cv_effects *out);
 
-/* The one place where the role changes; what the old role waited for is not waited for any more. */
+/* The only place where the role changes. Disarms the timer of the old role. */
 void cv__classic_become(struct classic *c, const struct classic_rules *rules, uint32_t role,
                         struct cv_effects *out);
 /* The same, with TIMER_ELECTION after wait_ns. */
 void cv__classic_await(struct classic *c, const struct classic_rules *rules, uint32_t role,
                        int64_t now_ns, int64_t wait_ns, struct cv_effects *out);
 
-/* Drop what is known of a leader and elect; a process that is no candidate waits to hear of one. */
+/* Forget the leader and elect; a process that is not a candidate waits to hear of a new leader. */
 void cv__classic_elect(struct classic *c, const struct classic_rules *rules, int64_t now_ns,
                        struct cv_effects *out);
 
-/* The term of the next claim: above the largest ever seen, as long as there is one. */
+/* The term of the next claim: above the largest ever seen, up to CLASSIC_TERM_MAX. */
 uint64_t cv__classic_next_term(const struct classic *c);
 
 /* Claim leadership in `term` and begin to send heartbeats. */
@@ -186,7 +186,7 @@ static inline enum classic_age cv__classic_age(const struct classic *c, uint64_t
         return term < c->claim_term ? CLASSIC_STALE : CLASSIC_NEWER;
     }
     if (term == CLASSIC_TERM_MAX && c->leader == CV_ID_NONE) {
-        return CLASSIC_NEWER; /* there is no larger term to wait for */
+        return CLASSIC_NEWER; /* there is no larger term: see CLASSIC_TERM_MAX */
     }
     if (leader != c->claim_leader) {
         return leader < c->claim_leader ? CLASSIC_STALE : CLASSIC_NEWER;
@@ -194,7 +194,7 @@ static inline enum classic_age cv__classic_age(const struct classic *c, uint64_t
     return CLASSIC_CURRENT;
 }
 
-/* A claim was heard: follow it, contest it, or refuse it and tell `from`. */
+/* A claim was received: follow it, contest it, or refuse it to `from`. */
 void cv__classic_claim(struct classic *c, const struct classic_rules *rules, uint64_t term,
                        cv_id leader, cv_id from, int64_t now_ns, struct cv_effects *out);
 

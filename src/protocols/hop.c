@@ -1,4 +1,4 @@
-/* src/protocols/hop.c - handing messages on along the ring; see hop.h. */
+/* src/protocols/hop.c - passing messages along the ring; see hop.h. */
 #include "protocols/hop.h"
 
 #include "core/nodeset.h"
@@ -38,7 +38,7 @@ void cv__hop_init(struct hop *hop, const struct classic *c, bool has_sets)
     CV_ASSERT(c->self >= 1);
     hop->has_sets = has_sets;
     hop->next = successor(c, c->self);
-    CV_ASSERT(hop->next != c->self || c->member_count == 1); /* a ring of one has no other */
+    CV_ASSERT(hop->next != c->self || c->member_count == 1); /* except in a ring of one */
 }
 
 void cv__hop_check(const struct hop *hop, const struct classic *c)
@@ -53,7 +53,7 @@ static uint32_t slot_for_next(const struct hop *hop)
     uint32_t oldest = 0;
     for (uint32_t i = 0; i < HOP_SLOTS; i++) {
         if (hop->slot[i].number < hop->slot[oldest].number) {
-            oldest = i; /* a free one has number 0 */
+            oldest = i; /* a free slot has number 0 */
         }
     }
     CV_ASSERT(oldest < HOP_SLOTS);
@@ -81,10 +81,10 @@ static void transmit(const struct hop *hop, const struct classic *c, const uint6
     CV_ASSERT(s->number != 0);
     CV_ASSERT(s->number <= hop->number);
     CV_ASSERT(s->type == HOP_ELECTION || s->type == HOP_COORDINATOR);
-    CV_ASSERT(hop->next != c->self); /* there is a process to take it */
+    CV_ASSERT(hop->next != c->self); /* there is a successor */
     struct cv_message *message = cv__effect_send(out, hop->next, (uint32_t)s->type);
     memcpy(message->field, s->scalar, sizeof s->scalar);
-    if (hop->has_sets) { /* which is then the only list of each message */
+    if (hop->has_sets) { /* the set is then the only list of each message */
         const uint32_t words = cv__set_words(c->member_count);
         message->list[0] = cv__effect_list(out, sets + slot * words, words);
     }
@@ -133,7 +133,7 @@ static bool accept(struct hop *hop, const struct classic *c, const struct cv_eve
                    struct cv_effects *out)
 {
     CV_ASSERT(event->peer != c->self);
-    CV_ASSERT(event->message->type != HOP_ACK); /* who acknowledges is not acknowledged */
+    CV_ASSERT(event->message->type != HOP_ACK); /* an acknowledgement is not acknowledged */
     const uint64_t number = hop_head_read(event->message).number;
     hop_head_write(cv__effect_send(out, event->peer, HOP_ACK),
                    (struct hop_head){.term = c->term, .number = number});
@@ -156,8 +156,8 @@ static void on_ack(struct hop *hop, const struct cv_event *event, struct cv_effe
     const uint64_t number = hop_head_read(event->message).number;
     for (uint32_t i = 0; i < HOP_SLOTS; i++) {
         if (hop->slot[i].number == number && number != 0) {
-            CV_ASSERT(number <= hop->number);              /* it was handed on by this life */
-            memset(&hop->slot[i], 0, sizeof hop->slot[i]); /* its timer may fire for nothing */
+            CV_ASSERT(number <= hop->number);              /* this life sent it */
+            memset(&hop->slot[i], 0, sizeof hop->slot[i]); /* its timer may fire, without effect */
             return;
         }
     }
@@ -190,7 +190,7 @@ void cv__hop_on_message(struct hop *hop, struct classic *c, const struct cv_even
     }
 }
 
-/* The successor is dead: everything that waits for it goes to the one behind it. */
+/* The successor is dead: all messages that wait for its ACK go to the next process. */
 static void skip(struct hop *hop, const struct classic *c, const uint64_t *sets, int64_t now_ns,
                  struct cv_effects *out)
 {
@@ -203,7 +203,7 @@ static void skip(struct hop *hop, const struct classic *c, const uint64_t *sets,
             continue;
         }
         if (hop->next == c->self) {
-            memset(s, 0, sizeof *s); /* nobody is left to take it */
+            memset(s, 0, sizeof *s); /* no successor is left */
             continue;
         }
         s->deadline_ns = now_ns + c->answer_ns;

@@ -8,9 +8,9 @@
  *
  * Why two contenders never lead at once. Let the store grant a request that was made at the instant
  * r. No other contender gets the record before d of the store's clock have passed since r, or the
- * holder has asked for RELEASE (duties of a store: src/stores/store.h). Its clock runs at most
- * 1 + rho too fast, so d take at least d / (1 + rho) of real time. The holder counts d (1 - 2 rho)
- * of its own clock, also from r, which is before the answer came and before the store even saw the
+ * holder has asked for RELEASE (duties of a store: src/stores/store.h). Its clock runs at most 1 +
+ * rho too fast, so d take at least d / (1 + rho) of real time. The holder counts d (1 - 2 rho) of
+ * its own clock, also from r, which is before the answer came and before the store even saw the
  * request; its clock runs at least 1 - rho, so that takes at most d (1 - 2 rho) / (1 - rho) of real
  * time, which is less. This relies on these rules:
  *
@@ -30,19 +30,19 @@
  * answer counts, with the stamp of its own request, unless a later request was answered before it:
  * what it says about other contenders may be outdated, and its grant was requested again since.
  * Only "you do not hold it" always counts: the same attempt never holds a lost record again, except
- * as an answer to an ACQUIRE, which a leader does not send. A store that has granted the attempt
- * before, when the answer was lost or too late, and does not grant it again, answers ACQUIRE with
- * FREE: the next attempt takes over; otherwise this process would ask in vain for ever.
+ * as an answer to an ACQUIRE, which a leader does not send. A store may have granted the attempt
+ * already (the answer was lost or too late) and not grant it again. It then answers ACQUIRE with
+ * FREE, and the next attempt takes over; otherwise this process would ask in vain for ever.
  *
- * An ACQUIRE without an answer may have been carried out, or may be at any later time. So a
- * contender that gives up asks for RELEASE even then, repeatedly until it is answered or a lease
- * has passed. If the ACQUIRE arrives after the RELEASE, the record is held for one lease by a
+ * An ACQUIRE without an answer may have been carried out, or may be carried out at any later time.
+ * So a contender that gives up asks for RELEASE even then, repeatedly until it is answered or a
+ * lease has passed. If the ACQUIRE arrives after the RELEASE, the record is held for one lease by a
  * contender that does not lead: then there is no leader, which is safe.
  *
  * Ours besides: a notification (CHANGED) is answered by a request at once, but only a few in a row
  * (lease_ask.c); after a resignation a contender stands back until another has led, at most for
- * `rest`; a grant whose token is not larger than those seen before is given back, because
- * resources that fence by it would refuse its work.
+ * `rest`; a grant whose token is not larger than those seen before is given back, because resources
+ * that fence by it would refuse its work.
  *
  * Assumed: the store keeps its four promises, and no clock drifts by more than rho. Whatever the
  * network and the pauses of processes do, at most one contender leads; for one to lead, the store
@@ -55,7 +55,7 @@
 #include "protocols/lease_state.h"
 #include "protocols/registry.h"
 
-#define GRANT_NS_MAX (2 * LEASE_NS_MAX) /* what a store says beyond this is not believed */
+#define GRANT_NS_MAX (2 * LEASE_NS_MAX) /* a longer grant is cut to this */
 
 static size_t lease_size(const struct cv_config *config)
 {
@@ -83,14 +83,14 @@ static void lease_init(void *state, const struct cv_config *config)
     CV_ASSERT(l->retry_ns <= l->poll_ns);
 }
 
-/* What holds while nothing is led, and while something is. */
+/* The invariants of a contender that leads, and of one that does not. */
 static void check_leading(const struct lease *l)
 {
     CV_ASSERT(is_leading(l) == (l->view == LEASE_VIEW_SELF));
     if (is_leading(l)) {
         CV_ASSERT(l->token > l->token_max); /* tokens grow */
         CV_ASSERT(l->token == l->view_token);
-        CV_ASSERT(l->valid_until_ns == l->view_until_ns); /* what the host was told is what holds */
+        CV_ASSERT(l->valid_until_ns == l->view_until_ns); /* the host knows the current end */
         CV_ASSERT(!l->sees_other);
     } else {
         CV_ASSERT(l->token <= l->token_max); /* the next leadership needs a larger one */
@@ -104,32 +104,32 @@ static void lease_check(const void *state)
     check_leading(l);
     if (is_sought(l)) {
         CV_ASSERT(l->is_candidate);
-        CV_ASSERT(l->debt_attempt == 0); /* what is over was given back before */
+        CV_ASSERT(l->debt_attempt == 0); /* earlier attempts were released before */
     }
     CV_ASSERT((l->sees_other != 0) == (l->view == LEASE_VIEW_OTHER));
     CV_ASSERT(!l->sees_other || l->other_token == l->token_max);
-    CV_ASSERT(l->debt_attempt < l->attempt); /* what is given back is over */
+    CV_ASSERT(l->debt_attempt < l->attempt); /* a released attempt is over */
     CV_ASSERT(l->open_request == 0 || l->open_request == l->request);
     CV_ASSERT(l->answered <= l->request);
     CV_ASSERT(l->attempt >= 1);
-    CV_ASSERT(!l->is_due); /* what was due has been asked */
+    CV_ASSERT(!l->is_due); /* a due request has been made */
     /* Until it stops, a contender always has a next instant to ask. */
     CV_ASSERT(l->request == 0 || l->role == LEASE_STOPPED || l->turn_ns != 0);
 }
 
 /* ---- Leading, and no longer ------------------------------------------------------------------ */
 
-/* This attempt is over, whatever is still on its way. */
+/* Ends this attempt, whatever answers are still on their way. */
 static void end_attempt(struct lease *l)
 {
     l->token_max = cv__max_u64(l->token_max, l->token);
     cv__lease_become(l, LEASE_LOOKING);
     l->attempt++;
     cv__lease_ask_anew(l);
-    CV_ASSERT(!is_sought(l)); /* the new one has asked for nothing: no answer can be for it */
+    CV_ASSERT(!is_sought(l)); /* no request of the new attempt was made yet */
 }
 
-/* The work is done: give the record back, if it was given. */
+/* The work is done: release the record, if the store may have granted it. */
 static void renounce(struct lease *l, int64_t now_ns)
 {
     CV_ASSERT(is_sought(l));
@@ -141,7 +141,8 @@ static void renounce(struct lease *l, int64_t now_ns)
     CV_ASSERT(l->debt_attempt < l->attempt);
 }
 
-/* Before anything else in a step: the end is the end, however late it is seen. */
+/* Checked before anything else in a step: the leadership ends at its end, however late we
+ * notice. */
 static bool has_ended(struct lease *l, int64_t now_ns, enum cv_reason *ret_lost,
                       struct cv_effects *out)
 {
@@ -157,7 +158,7 @@ static bool has_ended(struct lease *l, int64_t now_ns, enum cv_reason *ret_lost,
     return true;
 }
 
-/* Gives the record back and lets others go first. */
+/* Releases the record and lets others go first. */
 static void stand_back(struct lease *l, int64_t now_ns)
 {
     renounce(l, now_ns);
@@ -179,7 +180,7 @@ static void lead_until(struct lease *l, uint64_t token, int64_t until_ns, struct
     cv__effect_arm(out, LEASE_TIMER_END, l->valid_until_ns, l->valid_until_ns);
 }
 
-/* How long the store says that something holds, within reason. */
+/* The duration that the store gave, limited to a sane range. */
 static int64_t duration_ns_of(const struct cv_event *event)
 {
     CV_ASSERT(event->kind == CV_EVENT_STORE);
@@ -200,23 +201,24 @@ static void on_granted(struct lease *l, const struct lease_request *asked,
     CV_ASSERT(until_ns <= asked->at_ns + duration_ns); /* counted from when it was asked for (T3) */
     CV_ASSERT(asked->at_ns <= now_ns);
     if (is_leading(l) && event->token != l->token) {
-        cv__effect_note(out, "leadership is over: the store granted token {number}, not the same",
+        cv__effect_note(out, "leadership is over: the store granted another token, {number}",
                         CV_ID_NONE, 0, event->token);
-        *ret_lost = CV_REASON_SUPERSEDED; /* a leadership has one token: this is not it any more */
+        *ret_lost =
+            CV_REASON_SUPERSEDED; /* a leadership has one token, so this is another leadership */
         end_attempt(l);
         return;
     }
     if (event->token <= l->token_max) {
-        l->refused_count++; /* it fences nothing */
+        l->refused_count++; /* resources would refuse this token */
         cv__effect_note(out, "grant given back: its token {number} is not new", CV_ID_NONE, 0,
                         event->token);
         stand_back(l, now_ns);
         return;
     }
     if (until_ns <= now_ns) {
-        cv__effect_note(out, "grant of no use: it ended at {time}, before it was heard of",
+        cv__effect_note(out, "grant of no use: it ended at {time}, before its answer came",
                         CV_ID_NONE, until_ns, event->token);
-        cv__lease_on_failure(l, now_ns, out); /* the same grant again, sooner */
+        cv__lease_on_failure(l, now_ns, out); /* ask for the same grant again */
         return;
     }
     CV_ASSERT(until_ns > now_ns);
@@ -241,8 +243,8 @@ static void see_other(struct lease *l, const struct cv_event *event, int64_t hel
     l->other_label = event->holder;
     l->other_until_ns = now_ns + held_ns;
     if (l->is_candidate && now_ns < l->rest_until_ns) {
-        l->is_due = true; /* the hand-over has happened: stand again, behind the new one; ... */
-        l->bucket_ns -= cv__lease_gap_ns(l); /* ... no notification made it ask */
+        l->is_due = true; /* handed over: be a candidate again, behind the new leader; */
+        l->bucket_ns -= cv__lease_gap_ns(l); /* no notification caused this request */
     }
     l->rest_until_ns = 0;
 }
@@ -270,8 +272,9 @@ static void on_held(struct lease *l, const struct cv_event *event, struct cv_eff
     cv__lease_ask_between(l, now_ns + wait_ns, now_ns + wait_ns + l->retry_ns, out);
 }
 
-/* Nobody holds it. A candidate asks for it; one that only looks does so less and less often. A
- * token that grew tells of a leadership that began and ended unseen: others have had their turn. */
+/* The record is free. A candidate asks for it; a contender that only looks does so less and less
+ * often. A larger token means that a leadership began and ended unseen: others have had their
+ * turn. */
 static void on_free(struct lease *l, const struct cv_event *event, struct cv_effects *out)
 {
     const int64_t now_ns = event->now_ns;
@@ -303,7 +306,7 @@ static void on_renew_answer(struct lease *l, const struct lease_request *asked,
         on_granted(l, asked, event, ret_lost, out);
         return;
     }
-    end_attempt(l); /* which asks for the record anew, unless it is known who has it */
+    end_attempt(l); /* it asks for the record again, unless the holder is known */
     if (event->verdict == CV_STORE_HELD) {
         *ret_lost = CV_REASON_SUPERSEDED;
         l->is_due = false;
@@ -323,7 +326,8 @@ static void on_acquire_answer(struct lease *l, const struct lease_request *asked
         on_granted(l, asked, event, ret_lost, out);
     } else if (is_leading(l)) {
         /* An earlier request of the same attempt was carried out after this one, and its answer
-         * came first. It still holds by the store's promise; but asking is better than arguing. */
+         * came first. That grant is still valid by the store's promise, but ask again to be
+         * sure. */
         cv__effect_note(out, "answer doubted: the attempt was granted meanwhile, asks again",
                         CV_ID_NONE, 0, event->request);
         l->is_due = l->open_request == 0;
@@ -341,8 +345,8 @@ static void on_acquire_answer(struct lease *l, const struct lease_request *asked
     }
 }
 
-/* READ, or RELEASE, which answers the same. A leader has asked for neither since the attempt began
- * that it leads with, and answers to what it asked for before were overtaken. */
+/* The answer to READ or RELEASE. A leader has made neither since its attempt began, and answers to
+ * earlier requests were overtaken. */
 static void on_look_answer(struct lease *l, const struct cv_event *event, struct cv_effects *out)
 {
     CV_ASSERT(!is_leading(l));
@@ -351,13 +355,13 @@ static void on_look_answer(struct lease *l, const struct cv_event *event, struct
     } else if (event->verdict == CV_STORE_FREE) {
         on_free(l, event, out);
     } else {
-        cv__effect_note(out, "granted, though nothing was asked for: asks again", CV_ID_NONE, 0,
+        cv__effect_note(out, "granted, although it was not requested: asks again", CV_ID_NONE, 0,
                         event->request);
         cv__lease_on_failure(l, event->now_ns, out);
     }
 }
 
-/* Why an answer does not matter any more; NULL: it does. */
+/* Why an answer is ignored; NULL: it counts. */
 static const char *why_ignored(const struct lease *l, const struct lease_request *asked,
                                const struct cv_event *event)
 {
@@ -374,7 +378,7 @@ static const char *why_ignored(const struct lease *l, const struct lease_request
     if (asked->verb == CV_STORE_RELEASE) {
         return asked->attempt == l->debt_attempt
                    ? NULL
-                   : "answer ignored: what request {number} gave back is settled";
+                   : "answer ignored: the release of request {number} is settled";
     }
     if (asked->verb != CV_STORE_READ && asked->attempt != l->attempt) {
         return "answer ignored: the attempt of request {number} is over";
@@ -400,7 +404,7 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
         return;
     }
     l->answered = cv__max_u64(l->answered, event->request);
-    CV_ASSERT(l->answered <= l->request); /* no answer comes before its question */
+    CV_ASSERT(l->answered <= l->request); /* no answer comes before its request */
     kept->request = 0;                    /* the same answer twice counts once */
     l->failure_pause_ns = 0;
     switch (asked.verb) {
@@ -412,10 +416,10 @@ static void on_answer(struct lease *l, const struct cv_event *event, enum cv_rea
         break;
     case CV_STORE_RELEASE:
         if (l->debt_token == 0 && event->verdict == CV_STORE_FREE) {
-            /* The token of the very grant that is given back, unheard of. */
+            /* The token of the released grant, whose answer never came. */
             l->token_max = cv__max_u64(l->token_max, event->token);
         }
-        CV_ASSERT(l->debt_attempt < l->attempt); /* what is given back is over */
+        CV_ASSERT(l->debt_attempt < l->attempt); /* a released attempt is over */
         l->debt_attempt = 0;
         on_look_answer(l, event, out);
         break;
@@ -439,12 +443,12 @@ static void on_turn(struct lease *l, int64_t now_ns, struct cv_effects *out)
     }
     cv__effect_note(out, "request {number} was not answered in time", CV_ID_NONE, 0,
                     l->open_request);
-    l->open_request = 0; /* its answer may come late, and then counts as that of any other */
+    l->open_request = 0; /* a late answer is handled like any other */
     l->is_due = is_leading(l);
     cv__lease_on_failure(l, now_ns, out);
 }
 
-/* The host has stopped its work before it says so. */
+/* The host stops its work before it sends RESIGN. */
 static void on_resign(struct lease *l, bool has_just_ended, int64_t now_ns, struct cv_effects *out)
 {
     if (is_leading(l) || l->role == LEASE_ACQUIRING) {
@@ -457,7 +461,7 @@ static void on_resign(struct lease *l, bool has_just_ended, int64_t now_ns, stru
     }
 }
 
-/* One that is no candidate any more leaves its place in a queue, too, if the store has one. */
+/* A contender that is not a candidate any more also leaves the store's queue, if there is one. */
 static void on_campaign(struct lease *l, const struct cv_event *event)
 {
     const bool was_candidate = l->is_candidate;
@@ -471,7 +475,7 @@ static void on_campaign(struct lease *l, const struct cv_event *event)
     }
 }
 
-/* The host can do no more for this core. Nothing is released: nobody said that the work is done. */
+/* The host cannot serve this core any more. Nothing is released: the work may not be done. */
 static void stop(struct lease *l, struct cv_effects *out)
 {
     end_attempt(l);
@@ -482,7 +486,7 @@ static void stop(struct lease *l, struct cv_effects *out)
     cv__effect_disarm(out, LEASE_TIMER_TURN);
 }
 
-/* At the end of a step: what is believed now, if that has changed. */
+/* At the end of a step: reports the belief if it has changed. */
 static void tell(struct lease *l, enum cv_reason lost, struct cv_effects *out)
 {
     const enum lease_view view = is_leading(l)   ? LEASE_VIEW_SELF
@@ -540,7 +544,7 @@ static void handle(struct lease *l, const struct cv_event *event, bool has_just_
         CV_ASSERT(event->timer <= LEASE_TIMER_END);
         if (event->timer == LEASE_TIMER_TURN) {
             on_turn(l, event->now_ns, out);
-        } /* LEASE_TIMER_END has done its work by waking us up */
+        } /* LEASE_TIMER_END: has_ended() has handled it */
         break;
     case CV_EVENT_RESIGN:
         *ret_lost = is_leading(l) ? CV_REASON_RESIGNED : *ret_lost;
@@ -576,13 +580,13 @@ static void lease_step(void *state, const struct cv_event *event, struct cv_effe
     }
     handle(l, event, has_just_ended, &lost, out);
     if (l->view == LEASE_VIEW_OTHER && l->failure_pause_ns > 0) {
-        lost = CV_REASON_STORE_UNREACHABLE; /* that is why it is not known any more */
+        lost = CV_REASON_STORE_UNREACHABLE; /* why the holder is not known any more */
     } else if (l->view == LEASE_VIEW_OTHER && event->kind == CV_EVENT_STORE &&
                event->verdict == CV_STORE_FREE) {
         lost = event->reason != CV_REASON_STARTED ? event->reason : CV_REASON_GONE;
     }
     CV_ASSERT(!is_leading(l) || event->now_ns < l->valid_until_ns);
-    tell(l, lost, out); /* first: what is asked next may be to give the record away */
+    tell(l, lost, out); /* first, because the next request may be RELEASE */
     if (l->is_due && l->open_request == 0) {
         cv__lease_ask(l, event->now_ns, out);
     }

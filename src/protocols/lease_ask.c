@@ -6,9 +6,9 @@
  * bucket), so that a store that notifies all the time is not asked all the time. */
 #include "protocols/lease_ask.h"
 
-#define NOTIFIED_IN_A_ROW 4          /* requests at once, if notifications follow each other ... */
-#define NOTIFIED_PER_RETRY 4         /* ... and then in a time of `retry`, ... */
-#define GAP_NS_MAX (125 * NS_PER_MS) /* ... but eight in a second however long the lease is */
+#define NOTIFIED_IN_A_ROW 4          /* requests without a pause, if notifications come quickly; */
+#define NOTIFIED_PER_RETRY 4         /* after that, so many per `retry`, ... */
+#define GAP_NS_MAX (125 * NS_PER_MS) /* ... but at least eight per second, for long leases */
 
 static const uint32_t lease_role_next[LEASE_ROLE_COUNT] = {
     [LEASE_LOOKING] = BIT(LEASE_ACQUIRING) | BIT(LEASE_STOPPED),
@@ -35,7 +35,7 @@ bool cv__lease_stands(const struct lease *l, int64_t now_ns)
 
 int64_t cv__lease_gap_ns(const struct lease *l)
 {
-    CV_ASSERT(l->retry_ns >= NOTIFIED_PER_RETRY); /* the least that can be configured is more */
+    CV_ASSERT(l->retry_ns >= NOTIFIED_PER_RETRY); /* the smallest possible `retry` is larger */
     return cv__min64(l->retry_ns / NOTIFIED_PER_RETRY, GAP_NS_MAX);
 }
 
@@ -44,7 +44,7 @@ int64_t cv__lease_gap_ns(const struct lease *l)
 static enum cv_store_verb next_verb(const struct lease *l, int64_t now_ns)
 {
     if (l->debt_attempt != 0) {
-        CV_ASSERT(!is_sought(l)); /* nothing is led or asked for before that is given back */
+        CV_ASSERT(!is_sought(l)); /* the old attempt is released first */
         return CV_STORE_RELEASE;
     }
     if (is_leading(l)) {
@@ -57,12 +57,12 @@ static void arm_turn(struct lease *l, int64_t earliest_ns, int64_t latest_ns,
                      struct cv_effects *out)
 {
     CV_ASSERT(earliest_ns <= latest_ns);
-    CV_ASSERT(latest_ns > 0); /* 0 would mean that there is no next request */
+    CV_ASSERT(latest_ns > 0); /* 0 means: no next request */
     l->turn_ns = latest_ns;
     cv__effect_arm(out, LEASE_TIMER_TURN, earliest_ns, latest_ns);
 }
 
-/* Why a contender asks who holds the record, and not for the record. */
+/* Notes why a contender only reads the record and does not ask for it. */
 static void note_looking(const struct lease *l, struct cv_effects *out)
 {
     CV_ASSERT(!is_sought(l));
@@ -70,7 +70,7 @@ static void note_looking(const struct lease *l, struct cv_effects *out)
         cv__effect_note(out, "does not ask for the record: resigned, others go first until {time}",
                         CV_ID_NONE, l->rest_until_ns, 0);
     } else {
-        cv__effect_note(out, "does not ask for the record: is no candidate", CV_ID_NONE, 0, 0);
+        cv__effect_note(out, "does not ask for the record: not a candidate", CV_ID_NONE, 0, 0);
     }
 }
 
@@ -101,7 +101,7 @@ void cv__lease_ask(struct lease *l, int64_t now_ns, struct cv_effects *out)
         note_looking(l, out);
     }
     CV_ASSERT(is_hold == is_sought(l));
-    CV_ASSERT(!is_release || attempt < l->attempt); /* only what is over is given back */
+    CV_ASSERT(!is_release || attempt < l->attempt); /* only an attempt that is over is released */
     l->open_request = ++l->request;
     l->made[l->request % LEASE_REQUESTS_KEPT] = (struct lease_request){
         .request = l->request, .attempt = attempt, .at_ns = now_ns, .verb = verb};
@@ -126,7 +126,7 @@ void cv__lease_ask_between(struct lease *l, int64_t earliest_ns, int64_t latest_
                            struct cv_effects *out)
 {
     CV_ASSERT(earliest_ns <= latest_ns);
-    if (l->open_request == 0 && !l->is_due) { /* else its answer or its time-out decides */
+    if (l->open_request == 0 && !l->is_due) { /* otherwise its answer or time-out decides */
         arm_turn(l, earliest_ns, latest_ns, out);
     }
 }
@@ -144,13 +144,13 @@ void cv__lease_on_failure(struct lease *l, int64_t now_ns, struct cv_effects *ou
 {
     l->failure_pause_ns = cv__lease_longer_ns(l, l->failure_pause_ns, l->retry_max_ns);
     CV_ASSERT(l->failure_pause_ns <= l->retry_max_ns);
-    if (is_leading(l)) { /* it has no time to lose */
+    if (is_leading(l)) { /* the lease must be renewed before it ends */
         cv__lease_ask_between(l, now_ns + l->retry_ns / 2, now_ns + l->retry_ns, out);
         return;
     }
     if (l->sees_other && now_ns >= l->other_until_ns) {
         cv__effect_note(
-            out, "holder of token {number} not believed in any more: unconfirmed since {time}",
+            out, "holder of token {number} no longer believed to lead: unconfirmed since {time}",
             CV_ID_NONE, l->other_until_ns, l->other_token);
         l->sees_other = false;
     }
@@ -164,7 +164,7 @@ void cv__lease_on_notification(struct lease *l, int64_t now_ns, struct cv_effect
     if (l->open_request != 0) {
         cv__effect_note(out, "notification waits for the answer to request {number}", CV_ID_NONE, 0,
                         l->open_request);
-        l->is_notified = true; /* the answer on its way may be older than the notification */
+        l->is_notified = true; /* the open request's answer may be older than the notification */
         return;
     }
     const int64_t allowed_ns = l->bucket_ns - NOTIFIED_IN_A_ROW * cv__lease_gap_ns(l);

@@ -5,7 +5,7 @@
 
 const struct cv_option cv__lease_options[] = {
     [LEASE_OPTION_LEASE] = {"lease", CV_OPTION_TIME, 5 * NS_PER_S, NS_PER_MS, LEASE_NS_MAX, NULL,
-                            "the record is asked for so long; a dead leader is missed for so long"},
+                            "how long a lease lasts, and so how long a dead leader may be missed"},
     [LEASE_OPTION_RENEW] = {"renew", CV_OPTION_TIME, CV_OPTION_DERIVED, 100 * NS_PER_US,
                             LEASE_NS_MAX, NULL,
                             "the leader asks again after this (default: lease/3)"},
@@ -14,16 +14,16 @@ const struct cv_option cv__lease_options[] = {
                             "a request that failed is repeated after this (default: lease/10)"},
     [LEASE_OPTION_RETRY_MAX] =
         {"retry-max", CV_OPTION_TIME, CV_OPTION_DERIVED, 10 * NS_PER_US, LEASE_NS_MAX, NULL,
-         "one that does not lead doubles the pause up to this (default: 8 retry)"},
-    [LEASE_OPTION_TIMEOUT] = {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, 10 * NS_PER_US,
-                              LEASE_NS_MAX, NULL,
-                              "a request without an answer is repeated (default: lease/5)"},
+         "a contender that does not lead doubles that pause up to this (default: 8 retry)"},
+    [LEASE_OPTION_TIMEOUT] =
+        {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, 10 * NS_PER_US, LEASE_NS_MAX, NULL,
+         "a request without an answer is repeated after this (default: lease/5)"},
     [LEASE_OPTION_POLL] = {"poll", CV_OPTION_TIME, CV_OPTION_DERIVED, 10 * NS_PER_US, LEASE_NS_MAX,
                            NULL,
                            "a waiting contender asks this often, notified or not (default: lease)"},
     [LEASE_OPTION_REST] =
         {"rest", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 2 * LEASE_NS_MAX, NULL,
-         "one that resigned lets others go first for this (default: lease + 2 retry)"},
+         "a contender that resigned lets others go first for this (default: lease + 2 retry)"},
     [LEASE_OPTION_CANDIDATE] = {"candidate", CV_OPTION_FLAG, true, false, true, NULL,
                                 "wants to lead from the start; otherwise only looks"},
     {0},
@@ -50,8 +50,7 @@ int64_t cv__lease_again_ns(int64_t retry_ns, int64_t timeout_ns)
 {
     CV_ASSERT(retry_ns > 0);
     CV_ASSERT(timeout_ns > 0);
-    return cv__max64(retry_ns,
-                     timeout_ns); /* the pause after a failure; at once after a time-out */
+    return cv__max64(retry_ns, timeout_ns); /* `retry` after a failure; at once after a time-out */
 }
 
 int cv__lease_configure(struct cv_config *config, struct cv_errtext *reterr)
@@ -69,8 +68,8 @@ int cv__lease_configure(struct cv_config *config, struct cv_errtext *reterr)
     const int64_t next_ns = cv__max64(o[LEASE_OPTION_RENEW], o[LEASE_OPTION_TIMEOUT]);
     const int64_t needed_ns = next_ns + o[LEASE_OPTION_TIMEOUT] + o[LEASE_OPTION_RETRY];
     if (needed_ns >= held_ns) {
-        /* The next request is made when it is time, but not before the last one was answered; it
-         * takes its time as well, and may fail once before. */
+        /* A renewal begins after `renew`, but not before the last request was answered or timed
+         * out. It takes up to `timeout`, and may fail once before. */
         return cv__config_broken(reterr,
                                  "lease (1 - 2 rho) > max(renew, timeout) + timeout + retry",
                                  held_ns, needed_ns);
@@ -79,16 +78,17 @@ int cv__lease_configure(struct cv_config *config, struct cv_errtext *reterr)
         return cv__config_broken(reterr, "retry-max >= retry", o[LEASE_OPTION_RETRY_MAX],
                                  o[LEASE_OPTION_RETRY]);
     }
-    if (o[LEASE_OPTION_POLL] < o[LEASE_OPTION_RETRY]) { /* waiting is no more urgent than failing */
+    /* polling is not more urgent than repeating a failed request */
+    if (o[LEASE_OPTION_POLL] < o[LEASE_OPTION_RETRY]) {
         return cv__config_broken(reterr, "poll >= retry", o[LEASE_OPTION_POLL],
                                  o[LEASE_OPTION_RETRY]);
     }
     return CV_OK;
 }
 
-/* What was carried out last runs out, though nobody knows of it (lease); everybody's longest pause
- * ends (rest, or a time-out and a pause, or a poll); one of them leads, and the others ask once
- * more. */
+/* First the last grant runs out, perhaps unknown to its holder (lease). Then the longest pause of
+ * any contender ends (rest, or a time-out and a pause, or a poll). One of them leads, and the
+ * others ask once more. */
 int64_t cv__lease_settle_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;

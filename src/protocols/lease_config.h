@@ -18,14 +18,15 @@ extern const struct cv_option cv__lease_options[];
 
 #define LEASE_NS_MAX (24 * 3600 * NS_PER_S)
 
-/* So much of a duration of the store's clock has surely not passed on another: why two never lead
- * at once, at the head of lease.c. */
+/* A duration on our clock in which duration_ns of the store's clock has surely not passed. The head
+ * of lease.c explains why two contenders then never lead at once. */
 int64_t cv__lease_sure_ns(int64_t duration_ns, int64_t drift_ppb);
 
-/* A leader that was granted so much asks for more at the latest so long after it asked for that. */
+/* A leader that was granted granted_ns asks for a renewal at the latest so long after its
+ * request. */
 int64_t cv__lease_renew_ns(int64_t renew_ns, int64_t granted_ns);
 
-/* It repeats a request that fails, or gets no answer, at the latest so long after it was made. */
+/* A leader repeats a failed or unanswered request at the latest so long after it was made. */
 int64_t cv__lease_again_ns(int64_t retry_ns, int64_t timeout_ns);
 
 /* The protocol's table points to these. */

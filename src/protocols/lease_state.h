@@ -11,7 +11,7 @@ enum { LEASE_TIMER_TURN, LEASE_TIMER_END };
 
 #define LEASE_REQUESTS_KEPT 8u /* so many are remembered; answers to older ones are ignored */
 
-/* A request that was made; request 0: an empty place. */
+/* A request that was made; request 0: an empty slot. */
 struct lease_request {
     uint64_t request, attempt;
     int64_t at_ns;
@@ -21,13 +21,13 @@ struct lease_request {
 /* What the host was told last. */
 enum lease_view { LEASE_VIEW_NONE, LEASE_VIEW_OTHER, LEASE_VIEW_SELF };
 
-/* What the present attempt is. lease_ask.c has the table of allowed moves. */
+/* The state of the present attempt. lease_ask.c has the table of allowed moves. */
 enum lease_role {
-    LEASE_LOOKING,   /* nothing was asked for with it */
-    LEASE_ACQUIRING, /* its latest ACQUIRE was not answered yet: it may hold the record */
-    LEASE_WAITING,   /* its latest ACQUIRE was answered: another holds the record */
+    LEASE_LOOKING,   /* ACQUIRE was not asked for */
+    LEASE_ACQUIRING, /* the latest ACQUIRE is not answered yet: it may hold the record */
+    LEASE_WAITING,   /* the latest ACQUIRE was answered: another holds the record */
     LEASE_LEADING,   /* it holds the record, until valid_until_ns */
-    LEASE_STOPPED,   /* the host can do no more for this core */
+    LEASE_STOPPED,   /* the host cannot serve this core any more */
     LEASE_ROLE_COUNT
 };
 
@@ -35,7 +35,7 @@ enum lease_role {
  * every attempt that is not the present one is over; at most one request is open, and it is the
  * latest; until it stops, a contender always has a next instant to ask. */
 struct lease {
-    cv_id self;            /* only to say to the host that this process leads */
+    cv_id self;            /* only to report to the host that this process leads */
     uint32_t role;         /* enum lease_role; changed by cv__lease_become() alone */
     uint32_t is_candidate; /* what the operator wants, in any role */
     uint32_t zero;
@@ -53,20 +53,22 @@ struct lease {
     int64_t valid_until_ns;
 
     uint64_t debt_attempt, debt_token; /* to be released; attempt 0: nothing is */
-    int64_t debt_until_ns;             /* given up then: the record has run out */
-    int64_t rest_until_ns;             /* has resigned: lets others go first */
+    /* RELEASE is not repeated after this: the record has run out */
+    int64_t debt_until_ns;
+    int64_t rest_until_ns; /* has resigned: lets others go first until then */
 
-    int64_t turn_ns;          /* TIMER_TURN rings not after this; 0: it does not */
+    int64_t turn_ns;          /* latest instant of TIMER_TURN; 0: not armed */
     int64_t failure_pause_ns; /* the pause after the latest of several failures; 0: none */
-    int64_t free_pause_ns;    /* the same for a record that was found free by one who only looks */
-    int64_t bucket_ns;        /* of requests: far ahead of the clock after many of them */
+    int64_t free_pause_ns;    /* the same for a contender that only looks and finds a free record */
+    int64_t bucket_ns;        /* token bucket of requests: ahead of the clock after many of them */
     uint32_t is_due;          /* the next request is made when this step ends */
     uint32_t is_notified;     /* since the open request was made */
 
-    uint32_t sees_other, zero2; /* somebody else holds the record, ... */
+    uint32_t sees_other, zero2; /* another contender holds the record, ... */
     uint64_t other_token, other_label;
-    int64_t other_until_ns; /* ... and for so long that needs no new proof */
-    uint64_t token_max;     /* of all other leaderships seen, own former ones included */
+    int64_t other_until_ns; /* ... which is believed until then without a new answer */
+    /* the largest of all other leaderships seen, own former ones included */
+    uint64_t token_max;
     uint64_t refused_count; /* grants with a token that is not new */
 
     uint32_t view, zero3; /* enum lease_view */

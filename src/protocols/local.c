@@ -2,8 +2,8 @@
  * id that all processes connected to it support leads; one leader in each logical partition, or one
  * in the whole system with `majority`.
  *
- * Messages are fast (their delay is known to be at most Delta) or slow; core/failaware.h says how a
- * receiver knows. A process is alive for `expires` after its last fast ELECTION or REPLY. The
+ * Messages are fast (their delay is known to be at most Delta) or slow; core/failaware.h explains
+ * how a receiver knows. A process is alive for `expires` after its last fast ELECTION or REPLY. The
  * lowest living id asks for support every `ep` (ELECTION), and each supporter locks itself to it
  * for `lock`: it supports no other process in this time. With the support of all processes alive a
  * candidate leads until lock(1-2 rho) after it *sent* the request: its time is over on its own
@@ -25,31 +25,31 @@
  *   lock that another life's request prolongs belongs to that life from then on. The request that a
  *   leadership rests on is the last that its supporters hear: what an earlier life sent is slow by
  *   then, since no request succeeds in the first Delta of a life, except after a death that was
- *   seen (below). What comes later than that one's request prolongs the lock for another life,
- *   whose RELEASE then does not end it before the time that the request had given it
- *   (earlier_until_ns).
+ *   seen (below). After such a death, an ELECTION of another life may arrive after that of the life
+ *   that leads. It then prolongs the lock for that other life, whose RELEASE does not end the lock
+ *   before the time that the request of the leading life had given it (earlier_until_ns).
  * - Tokens: an ELECTION proposes a token, a supporter saves it before it answers, and refuses one
  *   that is not larger than the largest it accepted, except the same owner's. A leadership that
  *   lapsed is over before any other event is handled, and its token is not used again. With
  *   `majority` any two leaderships share a supporter, so tokens grow globally; without, only along
  *   the lineage of a partition.
  * - Tokens can be reserved in blocks (`tokens`), so that no save stands between a dead leader and
- *   its successor. What a process saves then is a bound: it accepts up to it without saving again,
- *   and saves a larger one while a leader sits when less than half of a block is left. Why that is
- *   as good as the token and its owner: the record is only ever used to refuse, and a process that
- *   restarts refuses more. Every token that it had accepted is at most the bound (local_check()),
- *   and after the restart it treats all tokens up to the bound as accepted, without an owner, and
- *   as led with: so it accepts none of them a second time, not even of the same owner, and leads
- *   with none. It loses only the right to go on with the token of its leader. But it supports no
- *   process for `lock` anyway, in which that leadership ends, and the next request exceeds the
- *   bound that the refusal names.
- * - While all answer a leader asks less often (`calm`), and repeats after `ep` a request without an
- *   answer. A lock and a leadership count from each request as before; what changes is how many of
- *   them fit into a lock, at least four, and how soon a process that comes back is asked: kappa
+ *   its successor. A process then saves a bound: it accepts tokens up to the bound without saving
+ *   again. While there is a leader, and less than half of a block is left, it saves a larger bound.
+ *   Why that is as good as saving the token and its owner: the record is used only to refuse, and a
+ *   process that restarts refuses more. Every token that it had accepted is at most the bound
+ *   (local_check()), and after the restart it treats all tokens up to the bound as accepted,
+ *   without an owner, and as led with: so it accepts none of them a second time, not even of the
+ *   same owner, and leads with none. It loses only the right to go on with the token of its leader.
+ *   But it supports no process for `lock` anyway, in which that leadership ends, and the next
+ *   request exceeds the bound that the refusal names.
+ * - While all supporters answer, a leader asks less often (`calm`); it repeats an unanswered
+ *   request after `ep`. A lock and a leadership count from each request as before. Fewer requests
+ *   fit into a lock (still at least four), and a process that comes back is asked later: kappa
  *   includes this.
- * - A leader steps down at once when a lower id asks. If an application acts until the valid-until
- *   that it was given (`yields=no`, always among members), it does not: it stops asking, and its
- *   time runs out. Before that no other process can lead, because its supporters stay locked.
+ * - A leader steps down at once when a lower id asks. With `yields=no` (always among members, where
+ *   an application acts until its valid-until) it does not: it stops asking, and its time runs out.
+ *   Before that no other process can lead, because its supporters stay locked.
  * - Succession: the supporters of a lost leader become candidates one after the other in id order,
  *   not all at once.
  * - A process whose ELECTIONs say that it has not heard us for `expires` is not alive: it may hear
@@ -58,8 +58,8 @@
  *   asks in turns, because it stands aside in between, would be waited for each time. This state
  *   ends with an ELECTION that says otherwise, or with a fast answer: (BI) requires that a process
  *   that answers is alive for `expires`, and an ELECTION sent before it heard us must not end that.
- *   An ECHO is such an answer, too: two processes that take each other for deaf answer in no other
- *   way.
+ *   An ECHO is such an answer too: it is the only one between two processes that take each other
+ *   for deaf.
  * - Standing aside (fig. 24): a candidate that is refused by a process with a leader of lower id is
  *   passive until no such process is left. It asks only those processes, by ECHO. In this time it
  *   only supports others, so it is safe even if it is wrong about them.
@@ -68,21 +68,22 @@
  *   a missing lock can only keep a process from leading.
  * - Passive processes (aside, resigned, or no candidates): they support and are asked, but do not
  *   count when the lowest is looked for.
- * - Turns (`rotate`): ids are ordered from the one whose turn it is, which RELEASE and ELECTION
- *   tell.
+ * - Turns (`rotate`): ids are ordered from the one whose turn it is; RELEASE and ELECTION name it.
  * - Collation (`collate`, fig. 28): answers to renewals go up a tree over the request's alive set.
  *   A supporter locks when it hears the ELECTION, whichever way its answer takes. Why no two in a
  *   row get lost there (BI): is_way_up() in local_tree.c.
- * - A request can succeed only if the first of an unbroken row of them is more than Delta old: in
- *   this time all connected processes have answered it, however soon the next one followed (BI). So
- *   the second one is sent then, and not only after `ep`. A RELEASE breaks the row, because no
- *   process answers an ELECTION that it has overtaken: is_row_unbroken() in local_request.c has the
- *   argument. The first request succeeds if all members support it except the one that this process
- *   was locked to when its host saw it die, as long as that lock would have lasted: no other member
- *   can be missing. is_everybody_left() has that argument.
+ * - A request can succeed only if it belongs to an unbroken row of requests whose first one is more
+ *   than Delta old: in this time all connected processes have answered the first one, however soon
+ *   the next one followed (BI). So the second request is sent just after Delta, not after `ep`. A
+ *   RELEASE breaks the row, because no process answers an ELECTION that it has overtaken:
+ *   is_row_unbroken() in local_request.c has the argument. The first request succeeds if all
+ *   members support it except the one that this process was locked to when its host saw it die, as
+ *   long as that lock would have lasted: no other member can be missing. is_everybody_left() has
+ *   that argument.
  * - ECHO answers a slow ELECTION, so that the next one has a recent stamp to compute a bound from.
- *   A fast ECHO makes its sender alive like a REPLY: two processes that have not talked for long
- *   are connected all the same, and the second request must not succeed without the other (BI).
+ *   A fast ECHO makes its sender alive, like a REPLY: two processes that have not exchanged
+ *   messages for long are connected nevertheless, and the second request must not succeed without
+ *   the other process (BI).
  *
  * Assumed: clocks drift by at most rho (safety); messages within about delta/2 each way
  * (cv__local_timely_ns) and prompt processes for kappa (liveness). The record of what a process
@@ -132,7 +133,7 @@ static void local_init(void *state, const struct cv_config *config)
     l->role = LOCAL_FOLLOWING;
     l->turn = 1;
     CV_ASSERT(l->lead_ns < l->lock_ns); /* a leadership ends before the locks that it rests on */
-    CV_ASSERT(l->wait_ns < l->lead_ns); /* and can be renewed before it ends */
+    CV_ASSERT(l->wait_ns < l->lead_ns); /* and it can be renewed before it ends */
     CV_ASSERT(l->calm_ns >= l->ep_ns);
     CV_ASSERT(l->calm_ns < l->expires_ns); /* its supporters do not expire in between */
 }
@@ -161,7 +162,7 @@ static void local_check(const void *state)
     CV_ASSERT(l->leader <= l->member_count);
     CV_ASSERT(l->leader != CV_ID_NONE || l->leader_token == 0);
     CV_ASSERT(l->locked_to <= l->member_count);
-    if (l->locked_to == CV_ID_NONE) { /* nothing is left of a lock that was released */
+    if (l->locked_to == CV_ID_NONE) { /* a released lock leaves nothing behind */
         CV_ASSERT(l->locked_until_ns == 0);
         CV_ASSERT(l->locked_request_ns == 0);
         CV_ASSERT(l->locked_life == 0);
@@ -177,8 +178,8 @@ static void arm_alive(int64_t at_ns, struct cv_effects *out)
     cv__effect_arm(out, LOCAL_TIMER_ALIVE, at_ns, at_ns);
 }
 
-/* How long the supporter of a lost leader waits for its place in the succession: a time for each
- * member of the family before it, long enough for that one's ELECTION to be heard. */
+/* How long the supporter of a lost leader waits for its place in the succession: for each member of
+ * the family before it, the time in which an ELECTION of that member would be heard. */
 static int64_t succession_ns(struct local *l)
 {
     const uint64_t *family = set_of(l, SET_FAMILY);
@@ -189,13 +190,13 @@ static int64_t succession_ns(struct local *l)
     for (cv_id id = 1; (id = cv__set_next(family, id, l->member_count)) != CV_ID_NONE; id++) {
         places += cv__local_is_before(l, id, l->self);
     }
-    CV_ASSERT(places < l->member_count); /* nobody comes before itself */
+    CV_ASSERT(places < l->member_count); /* only other members come before it */
     CV_ASSERT(places >= 0);
     return cv__min64(places * (l->delta_ns + l->sigma_ns), l->expires_ns);
 }
 
 /* [Fetzer99, fig. 8] The leader's turn is over: it hands over to the next of its supporters. False:
- * it has none. */
+ * it has no other supporter. */
 static bool hand_turn_on(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(is_leading(l));
@@ -217,7 +218,7 @@ static bool hand_turn_on(struct local *l, int64_t now_ns, struct cv_effects *out
 
 static void send_echo(struct local *l, cv_id to, bool asks, int64_t now_ns, struct cv_effects *out);
 
-/* Are those in our way still alive, and do they still follow a leader before us? */
+/* Asks the processes that block us: are they alive, and do they still follow a leader before us? */
 static void look_again(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(l->role == LOCAL_ASIDE);
@@ -228,7 +229,7 @@ static void look_again(struct local *l, int64_t now_ns, struct cv_effects *out)
     arm_alive(now_ns + l->expires_ns / 3, out);
 }
 
-/* Nobody stands in our way any more. */
+/* Does no process block us any more? */
 static bool is_way_free(struct local *l)
 {
     return l->role == LOCAL_ASIDE && cv__set_count(set_of(l, SET_TAKEN), l->member_count) == 0;
@@ -237,7 +238,7 @@ static bool is_way_free(struct local *l)
 static void on_alive_alarm(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     if (l->role == LOCAL_RESIGNED && now_ns >= l->resigned_until_ns && l->leader == CV_ID_NONE) {
-        cv__local_become(l, LOCAL_FOLLOWING); /* nobody succeeded us */
+        cv__local_become(l, LOCAL_FOLLOWING); /* no process succeeded us */
     }
     const int64_t first_ns = cv__local_purge(l, now_ns);
     CV_ASSERT(first_ns >= now_ns);
@@ -249,12 +250,13 @@ static void on_alive_alarm(struct local *l, int64_t now_ns, struct cv_effects *o
         return;
     }
     if (is_passive(l)) {
-        cv__effect_note(out, "asks for no support: resigned, or is no candidate", CV_ID_NONE, 0, 0);
+        cv__effect_note(out, "asks for no support: resigned, or not a candidate", CV_ID_NONE, 0, 0);
         arm_alive(now_ns + l->expires_ns, out);
         return;
     }
     if (first_ns > now_ns) {
-        cv__effect_note(out, "asks for no support: {peer} comes first; is alive until {time}",
+        cv__effect_note(out,
+                        "asks for no support: {peer} comes first and counts as alive until {time}",
                         cv__local_first_alive(l), first_ns, 0);
         l->has_waited = false;
         arm_alive(first_ns, out);
@@ -285,9 +287,9 @@ static bool is_fast(const struct local *l, const struct cv_event *event)
     return event->delay_ns_max - l->delta_min_ns <= l->delta_ns;
 }
 
-/* Does this process follow a leader that comes before that one? Then it can support that one as
- * little as if it were marked in fig. 24. The leader must have asked a moment ago: who is locked to
- * a dead one will soon be free. */
+/* Does this process follow a leader that comes before `asker`? Then it cannot support `asker`, like
+ * a marked process in fig. 24. The leader must have asked recently: a process that is locked to a
+ * dead leader will soon be free. */
 static bool is_taken_for(struct local *l, cv_id asker, int64_t now_ns)
 {
     const cv_id leader = l->leader;
@@ -310,7 +312,7 @@ static void send_echo(struct local *l, cv_id to, bool asks, int64_t now_ns, stru
                                          .asks = asks});
 }
 
-/* Nothing is promised on a slow message, but the answer's stamps make the next one fast. */
+/* A slow message gets no promise, but the stamps of this answer let the next one be fast. */
 static void answer_slow(struct local *l, cv_id to, int64_t now_ns, struct cv_effects *out)
 {
     send_echo(l, to, /* asks= */ false, now_ns, out);
@@ -319,7 +321,7 @@ static void answer_slow(struct local *l, cv_id to, int64_t now_ns, struct cv_eff
 static void answer_directly(struct local *l, const struct cv_event *event, bool supports,
                             uint64_t floor, struct cv_effects *out)
 {
-    CV_ASSERT(!supports || floor == 0); /* a token that is supported is not too small */
+    CV_ASSERT(!supports || floor == 0);                  /* a supported token is not too small */
     CV_ASSERT(!supports || l->locked_to == event->peer); /* locked before the answer leaves */
     CV_ASSERT(event->peer != l->self);
     local_reply_write(cv__effect_send(out, event->peer, LOCAL_REPLY),
@@ -341,7 +343,7 @@ static void learn_leader(struct local *l, const struct cv_event *event, struct c
     const uint64_t *members = election.support.word;
     const uint64_t token = election.leading;
     if (token == 0) {
-        return; /* a candidate, no leader */
+        return; /* a candidate, not a leader */
     }
     if (!cv__set_has(members, l->self) || l->locked_to != event->peer ||
         event->now_ns >= l->locked_until_ns) {
@@ -370,15 +372,15 @@ static bool is_sign_of_life(struct local *l, const struct local_election *electi
         return false;
     }
     if (now_ns < peer->gone_until_ns) {
-        cv__effect_note(out, "ELECTION of {peer} ignored until {time}: it was said to be down",
-                        from, peer->gone_until_ns, 0);
+        cv__effect_note(out, "ELECTION of {peer} ignored until {time}: it was reported down", from,
+                        peer->gone_until_ns, 0);
         return false;
     }
     if (!cv__local_is_heard_by(l, from, election->alive.word, now_ns)) {
         cv__effect_note(out, "ELECTION of {peer} ignored: it does not hear our answers", from, 0,
                         election->request);
         cv__local_mark_dead(l, from);
-        answer_slow(l, from, now_ns, out); /* if it hears this, its next one counts */
+        answer_slow(l, from, now_ns, out); /* if it hears this, its next ELECTION counts */
         return false;
     }
     return true;
@@ -410,7 +412,8 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
     const uint64_t floor = is_old ? l->token_seen : 0;
     CV_ASSERT(!supports || !is_leading(l)); /* a leader supports itself alone */
     if (supports && l->role == LOCAL_ASIDE && cv__local_is_before(l, from, l->self)) {
-        cv__local_become(l, LOCAL_FOLLOWING); /* we would not stand up anyway */
+        /* a process before us is a candidate, so we would not ask anyway */
+        cv__local_become(l, LOCAL_FOLLOWING);
     }
     if (!cv__local_tree_answer(l, event, supports, floor, out)) {
         answer_directly(l, event, supports, floor, out);
@@ -418,22 +421,22 @@ static void on_election(struct local *l, const struct cv_event *event, struct cv
     learn_leader(l, event, out);
     if (first_ns > event->now_ns && !is_passive(l)) {
         if (l->role == LOCAL_ASKING) {
-            cv__local_release(l, out); /* it is no candidate any more */
+            cv__local_release(l, out); /* it is not a candidate any more */
         }
         l->has_waited = false;
         arm_alive(first_ns, out);
     }
 }
 
-/* Is that the open request? An answer to another one is only a sign of life. */
+/* Is this the open request? An answer to any other one is only a sign of life. */
 static bool is_open(const struct local *l, uint64_t request)
 {
     CV_ASSERT(l->request_ns >= 0);
     return l->request_ns != 0 && request == (uint64_t)l->request_ns;
 }
 
-/* A fast message of that process is a sign of life, unless it was said to be down: it may have been
- * sent before. */
+/* A fast message of a process is a sign of life, unless the process was reported down: the message
+ * may have been sent before. */
 static void take_for_alive(struct local *l, cv_id from, enum local_standing standing,
                            int64_t now_ns, struct cv_effects *out)
 {
@@ -441,8 +444,7 @@ static void take_for_alive(struct local *l, cv_id from, enum local_standing stan
     CV_ASSERT(from <= l->member_count);
     const int64_t gone_until_ns = peer_of(l, from)->gone_until_ns;
     if (now_ns < gone_until_ns) {
-        cv__effect_note(out,
-                        "no sign of life of {peer} counts until {time}: it was said to be down",
+        cv__effect_note(out, "no sign of life of {peer} counts until {time}: it was reported down",
                         from, gone_until_ns, 0);
         return;
     }
@@ -453,13 +455,13 @@ static void take_for_alive(struct local *l, cv_id from, enum local_standing stan
     cv__local_mark_alive(l, from, standing, now_ns);
 }
 
-/* One process's answer to a request of ours, heard directly or by way of the tree. */
+/* One process's answer to a request of ours, received directly or through the tree. */
 static void count_answer(struct local *l, cv_id from, bool supports, enum local_standing standing,
                          uint64_t request, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(from != l->self); /* it answers itself when it asks */
+    CV_ASSERT(from != l->self); /* its own answer is counted when it asks */
     take_for_alive(l, from, standing, now_ns, out);
-    peer_of(l, from)->deaf_since_ns = 0; /* it has heard us; or its next ELECTION would undo that */
+    peer_of(l, from)->deaf_since_ns = 0; /* it has heard us, even if its next ELECTION denies it */
     if (!is_open(l, request)) {
         cv__effect_note(out, "answer of {peer} not counted: request {number} is no longer open",
                         from, 0, request);
@@ -471,8 +473,8 @@ static void count_answer(struct local *l, cv_id from, bool supports, enum local_
     }
 }
 
-/* Somebody had accepted this token from another (0: nobody had): the next request must exceed it,
- * and there is no reason to wait with it. */
+/* A process had accepted this token from another one (0: none had). The next request must exceed
+ * it, and is made without delay. */
 static void learn_floor(struct local *l, uint64_t token, int64_t now_ns, struct cv_effects *out)
 {
     if (token <= l->token_floor) {
@@ -485,7 +487,7 @@ static void learn_floor(struct local *l, uint64_t token, int64_t now_ns, struct 
     }
 }
 
-/* We asked out of turn: give way, and tell everybody whose turn it is. */
+/* We asked out of turn: give way, and tell all members whose turn it is. */
 static void yield_turn(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     const int64_t first_ns = cv__local_purge(l, now_ns);
@@ -522,7 +524,7 @@ static void on_collated(struct local *l, const struct cv_event *event, struct cv
     if (!is_fast(l, event)) {
         cv__effect_note(out, "COLLATED of {peer} ignored: slow", event->peer, 0, answers.request);
         answer_slow(l, event->peer, event->now_ns,
-                    out); /* a parent says nothing to its children otherwise */
+                    out); /* a parent sends nothing else to its children */
         return;
     }
     const uint64_t *replied = answers.replied.word;
@@ -551,15 +553,15 @@ static void remember_release(struct local *l, cv_id from, const struct local_rel
         peer->released_life = release->life;
         peer->released_request = release->request;
     }
-    CV_ASSERT(peer->released_request >= release->request); /* of one life it never falls */
+    CV_ASSERT(peer->released_request >= release->request); /* never falls within one life */
 }
 
-/* The sender has given up every request up to this one; whether the message is fast or slow. */
+/* The sender has given up every request up to this one. This counts even if the message is slow. */
 static void on_release(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
     const struct local_release release = local_release_read(event->message);
     const cv_id from = event->peer;
-    CV_ASSERT(from != l->self); /* nobody else ends the lock of a leader to itself */
+    CV_ASSERT(from != l->self); /* no other process ends the lock of a leader to itself */
     (void)cv__local_take_turn(l, release.turn, release.turn_token);
     remember_release(l, from, &release);
     const bool is_locked = l->locked_to == from;
@@ -568,8 +570,8 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
                         from, 0, release.life);
     } else if (is_locked && (uint64_t)l->locked_request_ns <= release.request &&
                event->now_ns < l->earlier_until_ns) {
-        /* It speaks for its present life, and an earlier one may have led with our support: who
-         * crashed does not know what it had begun. */
+        /* The RELEASE counts for the life that sent it. Another life may have led with our support,
+         * and a process does not know what it began before a crash. */
         l->locked_until_ns = l->earlier_until_ns;
         cv__effect_arm(out, LOCAL_TIMER_LOCK, l->locked_until_ns, l->locked_until_ns);
         cv__effect_note(out, "RELEASE of {peer}: stays locked to its earlier life until {time}",
@@ -588,7 +590,8 @@ static void on_release(struct local *l, const struct cv_event *event, struct cv_
         cv__local_forget_leader(l, CV_REASON_SUPERSEDED, out);
     }
     if (release.passive && cv__set_has(set_of(l, SET_ALIVE), from)) {
-        cv__set_add(set_of(l, SET_PASSIVE), from); /* alive, but not to be waited for */
+        /* alive, but nobody waits for it to become a candidate */
+        cv__set_add(set_of(l, SET_PASSIVE), from);
     }
     const int64_t first_ns = cv__local_purge(l, event->now_ns);
     if (l->role == LOCAL_FOLLOWING) {
@@ -610,7 +613,7 @@ static void on_echo(struct local *l, const struct cv_event *event, struct cv_eff
     take_for_alive(l, event->peer, cv__local_standing(echo.passive, echo.taken), event->now_ns,
                    out);
     if (!echo.asks) {
-        peer_of(l, event->peer)->deaf_since_ns = 0; /* it has heard what it answers */
+        peer_of(l, event->peer)->deaf_since_ns = 0; /* it has heard what it answers to */
     }
     if (is_way_free(l)) {
         arm_alive(event->now_ns, out);
@@ -686,20 +689,22 @@ static void on_start(struct local *l, const struct cv_event *event, struct cv_ef
     CV_ASSERT(l->role == LOCAL_FOLLOWING);
     l->life = event->nonce;
     CV_ASSERT(l->locked_to == CV_ID_NONE); /* boot_until_ns stands for what it forgot */
-    if (event->persisted_count == 2) {     /* of a larger group, or changed by somebody: in range */
+    /* the owner may be out of range: another group, or edited */
+    if (event->persisted_count == 2) {
         const uint64_t owner = event->persisted[1];
         l->token_seen = event->persisted[0] < TOKEN_MAX ? event->persisted[0] : TOKEN_MAX;
         l->token_owner = owner <= l->member_count ? (cv_id)owner : CV_ID_NONE;
-        l->led_token = l->token_seen; /* it may have led with it: never again */
-        l->reserved_token = l->reserve_count > 0 ? l->token_seen : 0; /* all of it may be used */
+        l->led_token = l->token_seen; /* it may have led with this token: never again */
+        /* the whole block may have been used */
+        l->reserved_token = l->reserve_count > 0 ? l->token_seen : 0;
         l->boot_until_ns = event->now_ns + l->lock_ns;
     }
     CV_ASSERT(l->led_token <= l->token_seen);
     cv__effect_arm(out, LOCAL_TIMER_ALIVE, event->now_ns, event->now_ns + l->delta_ns);
 }
 
-/* A hint takes a process out of the alive set; its locks stay, unless its own host saw it die: then
- * nothing is left that its leadership could be used by. */
+/* A hint removes a process from the alive set, but locks to it stay. If its own host saw it die,
+ * the lock is freed as well: no process is left that could use its leadership. */
 static void on_peer_down(struct local *l, const struct cv_event *event, struct cv_effects *out)
 {
     const cv_id dead = event->peer;
@@ -724,7 +729,8 @@ static void on_peer_down(struct local *l, const struct cv_event *event, struct c
     }
 }
 
-/* Is no candidate for a while, or until it is told to be one again; what it asked for is over. */
+/* Stops being a candidate, for a while or until it is told to be one again, and gives up its
+ * requests. */
 static void become_passive(struct local *l, enum local_role role, struct cv_effects *out)
 {
     CV_ASSERT(role == LOCAL_RESIGNED || role == LOCAL_WITHDRAWN);
@@ -735,8 +741,7 @@ static void become_passive(struct local *l, enum local_role role, struct cv_effe
         cv__local_release(l, out);
     }
     CV_ASSERT(l->leader != l->self);
-    CV_ASSERT(
-        !cv__set_has(set_of(l, SET_ALIVE), l->self)); /* it waits not for itself to stand up */
+    CV_ASSERT(!cv__set_has(set_of(l, SET_ALIVE), l->self)); /* it does not wait for itself */
 }
 
 static void on_resign(struct local *l, int64_t now_ns, struct cv_effects *out)
@@ -764,7 +769,7 @@ static void on_campaign(struct local *l, const struct cv_event *event, struct cv
 static void on_lock_alarm(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     if (is_leading(l) || l->locked_to == CV_ID_NONE || now_ns < l->locked_until_ns) {
-        return; /* it was released or prolonged, and the timer rang all the same */
+        return; /* the lock was released or prolonged before the timer fired */
     }
     if (l->role == LOCAL_RESIGNED) {
         cv__local_become(l, LOCAL_FOLLOWING); /* our successor is gone too */
@@ -782,7 +787,7 @@ static void on_timer(struct local *l, const struct cv_event *event, struct cv_ef
         cv__local_check_late(l, event->now_ns, out);
         break;
     case LOCAL_TIMER_LAPSE:
-        CV_ASSERT(!is_leading(l)); /* ended before the event was looked at */
+        CV_ASSERT(!is_leading(l)); /* local_step() ended it before this event */
         break;
     case LOCAL_TIMER_LOCK:
         on_lock_alarm(l, event->now_ns, out);
@@ -832,7 +837,7 @@ static void handle(struct local *l, const struct cv_event *event, struct cv_effe
     case CV_EVENT_REPORT:
     case CV_EVENT_SEQUENCE:
     case CV_EVENT_STORE:
-        break; /* neither scores nor numbers nor records here */
+        break; /* this protocol uses no scores, sequencer or store */
     }
 }
 
@@ -844,7 +849,7 @@ static void local_step(void *state, const struct cv_event *event, struct cv_effe
                         event->peer, 0, 0);
         return;
     }
-    /* First of all: a leadership whose time is over is over, whatever waits in the queue. */
+    /* First of all: a leadership whose time is over ends now, whatever this event is. */
     if (is_leading(l) && event->now_ns >= l->expiration_ns) {
         cv__local_step_down(l, LOCAL_FOLLOWING, cv__local_why_expired(l), out);
     }
@@ -852,13 +857,13 @@ static void local_step(void *state, const struct cv_event *event, struct cv_effe
     const uint64_t led_before = l->led_token;
     handle(l, event, out);
     CV_ASSERT(l->led_token >= led_before);    /* no token leads twice */
-    CV_ASSERT(l->token_seen >= token_before); /* what was accepted is never taken back */
+    CV_ASSERT(l->token_seen >= token_before); /* an accepted token stays accepted */
     CV_ASSERT(!is_leading(l) || event->now_ns < l->expiration_ns);
 }
 
 const struct cv_protocol cv__proto_local = {
     .name = "local",
-    .summary = "the lowest id that everybody connected to it supports; leases, one per partition",
+    .summary = "the lowest id that all processes connected to it support; one lease per partition",
     .leads = "lowest id connected; one per partition",
     .cites = "[Fetzer99]",
     .contract = cv__local_contract,

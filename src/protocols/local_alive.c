@@ -1,4 +1,5 @@
-/* src/protocols/local_alive.c - who is alive, and who of them comes first; see local_alive.h. */
+/* src/protocols/local_alive.c - which processes are alive, and which comes first; see
+ * local_alive.h. */
 #include "protocols/local_alive.h"
 
 /* The first in the order of turns: from `turn` upwards, then from 1. */
@@ -51,7 +52,7 @@ void cv__local_mark_alive(struct local *l, cv_id id, enum local_standing standin
     struct local_peer *peer = peer_of(l, id);
     CV_ASSERT(peer->heard_ns <= now_ns); /* a local clock is never set back */
     if (now_ns < peer->gone_until_ns) {
-        return; /* it may have been sent before it went down */
+        return; /* the message may have been sent before it went down */
     }
     peer->heard_ns = now_ns;
     cv__set_add(set_of(l, SET_ALIVE), id);
@@ -83,8 +84,8 @@ cv_id cv__local_first_alive(struct local *l)
     const uint64_t *passive = set_of(l, SET_PASSIVE);
     const uint64_t *taken = set_of(l, SET_TAKEN);
     for (uint32_t i = 0; i < cv__set_words(l->member_count); i++) {
-        CV_ASSERT((passive[i] & ~alive[i]) == 0); /* who is not alive is not kept as passive */
-        CV_ASSERT((taken[i] & ~passive[i]) == 0); /* and who is taken does not stand up */
+        CV_ASSERT((passive[i] & ~alive[i]) == 0); /* passive processes are alive */
+        CV_ASSERT((taken[i] & ~passive[i]) == 0); /* taken processes are passive */
         scratch[i] = alive[i] & ~passive[i];
     }
     return first_of(l, scratch);
@@ -94,11 +95,11 @@ bool cv__local_take_turn(struct local *l, cv_id turn, uint64_t turn_token)
 {
     CV_ASSERT(turn >= 1);
     CV_ASSERT(turn <= l->member_count);
-    /* Two partitions may have set a turn with the same token: the larger id counts. */
+    /* Two partitions may have set turns with the same token: then the larger id counts. */
     if (turn_token < l->turn_token || (turn_token == l->turn_token && turn <= l->turn)) {
         return false;
     }
-    CV_ASSERT(turn_token >= l->turn_token); /* turns are never taken back */
+    CV_ASSERT(turn_token >= l->turn_token); /* an older turn never replaces a newer one */
     l->turn = turn;
     l->turn_token = turn_token;
     return true;

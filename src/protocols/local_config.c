@@ -19,7 +19,7 @@ const struct cv_option cv__local_options[] = {
                          "a candidate asks this often (lan 5ms, wan 50ms, loopback 1ms)"},
     [LOCAL_OPTION_EXPIRES] =
         {"expires", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S, NULL,
-         "unheard for so long is not alive (default: 1.5 times the least; wan: 4)"},
+         "a process not heard for so long is not alive (default: 1.5 times the least; wan: 4)"},
     [LOCAL_OPTION_LOCK] = {"lock", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 36000 * NS_PER_S,
                            NULL,
                            "support lasts this long (default: expires + 2 ep + 2 delta + sigma)"},
@@ -47,7 +47,7 @@ int64_t cv__local_stretch(const struct cv_config *config, int64_t ns)
     return ns + (int64_t)((__int128)ns * config->drift_ppb / NS_PER_S) + 1;
 }
 
-/* The time in which everybody connected is heard if that takes so many requests. */
+/* The time in which all connected processes are heard, if that takes so many requests. */
 static int64_t heard_within_ns(const struct cv_config *config, int64_t requests)
 {
     const int64_t *o = config->option;
@@ -59,8 +59,8 @@ static int64_t heard_within_ns(const struct cv_config *config, int64_t requests)
                              asking + 2 * (o[LOCAL_OPTION_DELTA] - o[LOCAL_OPTION_DELTA_MIN]));
 }
 
-/* Up a tree an answer can get lost between two processes that are connected to the leader but not
- * to each other. The next request is answered directly: is_way_up() in local_tree.c. */
+/* In the tree an answer can get lost between two processes that are connected to the leader but not
+ * to each other. The next request is then answered directly: is_way_up() in local_tree.c. */
 static int64_t least_expires_ns(const struct cv_config *config)
 {
     return heard_within_ns(config, config->option[LOCAL_OPTION_COLLATE] > 0 ? 2 : 1);
@@ -80,12 +80,12 @@ int64_t cv__local_calm_ns(const struct cv_config *config)
     const int64_t *o = config->option;
     const int64_t ep_ns = o[LOCAL_OPTION_EP];
     if (o[LOCAL_OPTION_COLLATE] > 0) {
-        return ep_ns; /* an answer that got lost in the tree must be asked for soon */
+        return ep_ns; /* an answer lost in the tree must be asked for again soon */
     }
     const int64_t spare_ns = o[LOCAL_OPTION_EXPIRES] - least_expires_ns(config);
     CV_ASSERT(spare_ns >= 0); /* check_times() */
     const int64_t heard_ns = ep_ns + spare_ns - spare_ns / 8;
-    /* In an unbroken row, too: is_row_unbroken() in local_request.c. */
+    /* And the row of requests must stay unbroken: is_row_unbroken() in local_request.c. */
     const int64_t row_ns = o[LOCAL_OPTION_EXPIRES] - o[LOCAL_OPTION_SIGMA] -
                            cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]) / 2;
     const int64_t most_ns = cv__min64(cv__min64(heard_ns, row_ns), cv__local_lead_ns(config) / 4);
@@ -101,27 +101,27 @@ static int64_t stagger_ns(const struct cv_config *config)
 /* [Fetzer99, sec. IX.C, with ours] From the instant a set of processes is connected among itself
  * and disconnected from all others: the others expire; the lowest waits for its place in the
  * succession and asks; its first request may find no stamps (ECHO), a second one locks to others,
- * which end at the latest `lock` after it was heard, and a third one an outdated token. A leader
- * that is the lowest asks so often as it does while all whom it knows answer. */
+ * which end at the latest `lock` after it was heard, and a third one an outdated token. If the
+ * lowest one leads already, it may ask only as often as `calm` allows. */
 int64_t cv__local_kappa_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
     const int64_t asking =
         cv__local_stretch(config, cv__local_calm_ns(config) + o[LOCAL_OPTION_SIGMA]);
-    /* Rounding makes no bound too small: */
+    /* Rounding must not make a bound too small. */
     CV_ASSERT(asking >= o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA]);
     const int64_t kappa_ns = cv__local_stretch(config, o[LOCAL_OPTION_EXPIRES]) +
                              o[LOCAL_OPTION_SIGMA] + stagger_ns(config) + asking +
                              o[LOCAL_OPTION_DELTA] +
                              cv__local_stretch(config, o[LOCAL_OPTION_LOCK]) + 3 * asking +
                              2 * cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
-    CV_ASSERT(kappa_ns > o[LOCAL_OPTION_LOCK]); /* old locks end before anybody is elected */
+    CV_ASSERT(kappa_ns > o[LOCAL_OPTION_LOCK]); /* old locks end before a process is elected */
     return kappa_ns;
 }
 
-/* [Fetzer99, fig. 24] A successor waits for those that wait for it, and so on: one
- * after the other in the worst graph. Where a leader needs a majority, or ids take turns, the
- * figure does not hold. */
+/* [Fetzer99, fig. 24] In the worst graph processes wait for each other in a chain, and these waits
+ * end one after the other. If a leader needs a majority, or ids take turns, the figure does not
+ * apply. */
 int64_t cv__local_graph_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->member_count >= 1);
@@ -133,13 +133,13 @@ int64_t cv__local_graph_ns(const struct cv_config *config)
 
 int64_t cv__local_settle_ns(const struct cv_config *config)
 {
-    /* The others learn who leads by its next request. */
+    /* The others learn of the leader from its next request. */
     return cv__local_kappa_ns(config) +
            2 * (cv__local_calm_ns(config) + config->option[LOCAL_OPTION_DELTA]);
 }
 
-/* 4 rho expires: what two clocks may drift apart since the last frame the other way, stretched on
- * both sides of a bound. */
+/* 4 rho expires: how far two clocks may drift apart since the last frame in the other direction,
+ * counted on both sides of a bound. */
 static int64_t drift_apart_ns(const struct cv_config *config)
 {
     const int64_t expires_ns = config->option[LOCAL_OPTION_EXPIRES];
@@ -148,8 +148,9 @@ static int64_t drift_apart_ns(const struct cv_config *config)
     return (int64_t)((__int128)expires_ns * 4 * config->drift_ppb / NS_PER_S);
 }
 
-/* A bound adds up two delays and what the clocks drift apart meanwhile: to be known as fast, each
- * must be half of Delta, less the drift since the last frame the other way. */
+/* A bound is the sum of two delays and of the drift between the clocks meanwhile. To be known as
+ * fast, each message must take at most half of Delta, less the drift since the last frame in the
+ * other direction. */
 int64_t cv__local_timely_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
@@ -168,7 +169,7 @@ static int check_times(const struct cv_config *config, struct cv_errtext *reterr
     const int64_t *o = config->option;
     const bool has_tree = o[LOCAL_OPTION_COLLATE] > 0;
     const int64_t period_ns = o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_SIGMA];
-    /* Otherwise each renewal, asked for after ep, is answered when the leadership is over. */
+    /* Otherwise the answers to a renewal, asked for after ep, come when the leadership is over. */
     const int64_t renewal_ns = period_ns + cv__local_stretch(config, 2 * o[LOCAL_OPTION_DELTA]);
     if (cv__local_lead_ns(config) <= renewal_ns) {
         return cv__config_broken(reterr, "lock(1-2rho) > ep + sigma + 2 delta(1+rho)",
@@ -198,7 +199,8 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
     static const struct {
         int64_t delta, sigma, ep;
-        /* Of the least. How many requests in a row may be lost is decided by lock / ep: ten. */
+        /* Per cent of the smallest allowed value. lock / ep decides how many requests in a row may
+         * be lost: ten. */
         int64_t expires_percent;
     } profiles[] = {
         {5 * NS_PER_MS, 5 * NS_PER_MS, 5 * NS_PER_MS, 150},
@@ -215,7 +217,7 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
     if (o[LOCAL_OPTION_ROTATE] > 0 && !o[LOCAL_OPTION_YIELDS]) {
         return cv__fail(reterr, CV_E_INVALID,
                         "rotate hands a leadership over before its time is over: it needs "
-                        "yields=yes, which members of a cluster do not have");
+                        "yields=yes, which is not possible among members of a cluster");
     }
     if (o[LOCAL_OPTION_DELTA_MIN] >= o[LOCAL_OPTION_DELTA]) {
         return cv__config_broken(reterr, "delta > delta-min", o[LOCAL_OPTION_DELTA],
@@ -224,7 +226,8 @@ int cv__local_configure(struct cv_config *config, struct cv_errtext *reterr)
     const int64_t expires_ns = heard_within_ns(config, 1) * profiles[profile].expires_percent / 100;
     cv__config_derive(config, LOCAL_OPTION_EXPIRES,
                       cv__max64(expires_ns, least_expires_ns(config)));
-    /* So long that a follower's crash does not end the leadership: it expires before the lock. */
+    /* So long that a crashed follower expires before the lock does: its crash does not end the
+     * leadership. */
     cv__config_derive(config, LOCAL_OPTION_LOCK,
                       o[LOCAL_OPTION_EXPIRES] + 2 * (o[LOCAL_OPTION_EP] + o[LOCAL_OPTION_DELTA]) +
                           o[LOCAL_OPTION_SIGMA]);
@@ -248,7 +251,7 @@ void cv__local_contract(const struct cv_config *config, uint32_t *promises, uint
     } else {
         *promises &= ~(CV_PROP(AGREEMENT) | CV_PROP(TERMINATION)); /* between two turns */
     }
-    /* One leader of all is promised only where it takes a majority to lead. */
+    /* One leader for all is promised only if a leader needs a majority. */
     CV_ASSERT((*promises & CV_PROP(AT_MOST_ONE_LEADER)) == 0 ||
               (*assumes & BIT(CV_ASSUME_MAJORITY)) != 0);
 }
@@ -259,8 +262,8 @@ int64_t cv__local_lease_ns(const struct cv_config *config)
     return config->option[LOCAL_OPTION_LOCK];
 }
 
-/* The record: the largest token supported, and whose it was. Of a block: the largest that may have
- * been supported, and nobody. */
+/* The record: the largest token supported, and its owner. With blocks: the largest token that may
+ * have been supported, and CV_ID_NONE. */
 uint64_t cv__local_floor(const uint64_t *word, uint32_t word_count)
 {
     CV_ASSERT(word_count == 0 || word != NULL);
@@ -272,8 +275,8 @@ uint32_t cv__local_restore(const uint64_t *word, uint32_t word_count, uint64_t f
 {
     const bool is_newer = word_count == 2 && word[0] > floor;
     ret_word[0] = is_newer ? word[0] : floor;
-    ret_word[1] = is_newer ? word[1] : CV_ID_NONE; /* of nobody: it is not supported again */
+    ret_word[1] = is_newer ? word[1] : CV_ID_NONE; /* no owner: it is not supported again */
     CV_ASSERT(ret_word[0] >= floor);
-    CV_ASSERT(word_count != 2 || ret_word[0] >= word[0]); /* a token that was accepted stays so */
+    CV_ASSERT(word_count != 2 || ret_word[0] >= word[0]); /* an accepted token stays accepted */
     return 2;
 }

@@ -1,7 +1,7 @@
 /* src/protocols/local_config.h - the constants of `local` and what follows from them.
  *
  * [Fetzer99, sec. IX] with our additions. Profiles (lan, wan, loopback) give delta, sigma and ep;
- * everything else is derived, so that nobody has to understand nine constants to start. */
+ * everything else is derived, so that an operator need not understand nine constants to start. */
 #ifndef CV_PROTOCOLS_LOCAL_CONFIG_H
 #define CV_PROTOCOLS_LOCAL_CONFIG_H
 
@@ -31,8 +31,9 @@ int64_t cv__local_stretch(const struct cv_config *config, int64_t ns);
 /* lock(1 - 2 rho): how long a request can carry a leadership. */
 int64_t cv__local_lead_ns(const struct cv_config *config);
 
-/* How often a leader asks whose requests are all answered: after `calm` times ep, but so that its
- * supporters hear it, and it hears them, within `expires`, and four requests fit into a lock. */
+/* The time between requests of a leader whose requests are all answered: `calm` times ep, but short
+ * enough that it and its supporters hear each other within `expires`, and that four requests fit
+ * into a lock. */
 int64_t cv__local_calm_ns(const struct cv_config *config);
 
 /* The protocol's table points to these. */

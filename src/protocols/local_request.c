@@ -58,25 +58,25 @@ void cv__local_check_role(const struct local *l)
 
 /* The argument is at the head of local.c. */
 
-/* Is what the process has accepted, and so many more, within what it has saved? */
+/* Are the tokens accepted so far, and so many more, within the saved bound? */
 static bool is_reserved(const struct local *l, uint64_t more)
 {
     CV_ASSERT(l->reserve_count > 0);
     return l->token_seen + more <= l->reserved_token;
 }
 
-/* Saves that all tokens up to a bound may have been accepted, of an unknown owner. */
+/* Saves that all tokens up to a bound may have been accepted, with an unknown owner. */
 static void reserve(struct local *l, struct cv_effects *out)
 {
     const uint64_t bound_before = l->reserved_token;
     l->reserved_token = cv__max_u64(l->reserved_token, l->token_seen) + l->reserve_count;
-    CV_ASSERT(l->reserved_token > bound_before); /* what was reserved is never given back */
+    CV_ASSERT(l->reserved_token > bound_before); /* the bound only grows */
     CV_ASSERT(is_reserved(l, 0));
     const uint64_t bound[] = {l->reserved_token, CV_ID_NONE};
     cv__effect_persist(out, bound, COUNT_OF(bound));
 }
 
-/* While a leader sits: the next elections shall find their tokens reserved. */
+/* While there is a leader: reserves tokens for the next elections. */
 static void reserve_ahead(struct local *l, struct cv_effects *out)
 {
     if (l->reserve_count > 0 && !is_reserved(l, l->reserve_count / 2)) {
@@ -123,8 +123,8 @@ void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint6
     CV_ASSERT(leader != l->self);
     CV_ASSERT(!is_leading(l));
     CV_ASSERT(token > 0);
-    CV_ASSERT(l->locked_to == leader);        /* we follow the process that we support */
-    CV_ASSERT(cv__set_has(members, l->self)); /* ... and that counts on our support */
+    CV_ASSERT(l->locked_to == leader);        /* a process follows the one it supports ... */
+    CV_ASSERT(cv__set_has(members, l->self)); /* ... and which counts on that support */
     const bool is_new = l->leader != leader || l->leader_token != token;
     cv__set_copy(set_of(l, SET_FAMILY), members, l->member_count);
     cv__set_remove(set_of(l, SET_FAMILY), leader);
@@ -140,7 +140,7 @@ void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint6
 
 void cv__local_unlock(struct local *l)
 {
-    CV_ASSERT(!is_leading(l)); /* a leader's own lock is part of what its leadership rests on */
+    CV_ASSERT(!is_leading(l)); /* a leadership rests on the leader's own lock too */
     CV_ASSERT(l->locked_to != CV_ID_NONE);
     l->locked_to = CV_ID_NONE;
     l->locked_until_ns = 0;
@@ -151,11 +151,11 @@ void cv__local_unlock(struct local *l)
 
 void cv__local_release(struct local *l, struct cv_effects *out)
 {
-    CV_ASSERT(!is_leading(l)); /* the locks are what a leadership rests on */
+    CV_ASSERT(!is_leading(l)); /* a leadership rests on the locks */
     if (l->role == LOCAL_ASKING) {
         cv__local_become(l, LOCAL_FOLLOWING);
     }
-    CV_ASSERT(l->request_ns == 0); /* answers to what is released are never counted again */
+    CV_ASSERT(l->request_ns == 0); /* answers to released requests are never counted again */
     cv__effect_disarm(out, LOCAL_TIMER_RELEASE);
     if (l->asked_ns == 0) {
         return;
@@ -169,7 +169,8 @@ void cv__local_release(struct local *l, struct cv_effects *out)
                             .turn = l->turn,
                             .turn_token = l->turn_token,
                         });
-    /* Whoever hears this before our latest ELECTIONs does not answer them: is_row_unbroken(). */
+    /* A process that hears this before our latest ELECTIONs does not answer them:
+     * is_row_unbroken(). */
     cv__set_remove(set_of(l, SET_ALIVE), l->self);
     if (l->locked_to == l->self) {
         cv__local_unlock(l);
@@ -184,7 +185,7 @@ void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason r
     cv__local_become(l, role);
     cv__effect_disarm(out, LOCAL_TIMER_LAPSE);
     cv__local_forget_leader(l, reason, out);
-    cv__local_release(l, out); /* after the host was told that it leads no more */
+    cv__local_release(l, out); /* after the host was told that the leadership ended */
     CV_ASSERT(l->leader == CV_ID_NONE);
     CV_ASSERT(l->locked_to != l->self);
 }
@@ -278,21 +279,23 @@ bool cv__local_support(struct local *l, cv_id candidate, const struct local_elec
         l->token_owner = candidate;
         save(l, out); /* before the answer that promises it */
     }
-    CV_ASSERT(l->token_seen == token);      /* what is supported is the largest ever accepted ... */
-    CV_ASSERT(l->token_owner == candidate); /* ... and nobody else's */
+    /* the supported token is the largest ever accepted ... */
+    CV_ASSERT(l->token_seen == token);
+    CV_ASSERT(l->token_owner == candidate);            /* ... and belongs to the candidate */
     CV_ASSERT(!is_leading(l) || candidate == l->self); /* a leader supports itself alone */
     if (l->leader != candidate && !is_leading(l)) {
-        /* The lock to it ran out while this process slept, and the timer has not said so yet. */
+        /* The lock to it ran out while this process slept, and the timer has not fired yet. */
         cv__local_forget_leader(l, CV_REASON_SUPERSEDED, out);
     }
-    /* One that was overtaken prolongs the lock, but a RELEASE meant for it alone does not end
-     * it. */
+    /* A request that a later one has overtaken prolongs the lock, but its own RELEASE does not end
+     * the lock. */
     const bool is_overtaken = l->locked_to == candidate && l->locked_life == election->life &&
                               request_ns < l->locked_request_ns;
     if (l->locked_to != candidate) {
         l->earlier_until_ns = 0;
     } else if (l->locked_life != election->life && now_ns < l->locked_until_ns) {
-        l->earlier_until_ns = l->locked_until_ns; /* what its earlier life began may go on */
+        /* a leadership of its earlier life may continue */
+        l->earlier_until_ns = l->locked_until_ns;
     }
     l->locked_request_ns = is_overtaken ? l->locked_request_ns : request_ns;
     l->locked_life = election->life;
@@ -322,11 +325,11 @@ static cv_id missing_supporter(struct local *l)
     return id;
 }
 
-/* [Ours] (BI) Do all members support the open request but one, whose host saw it die, and that
- * cannot be back for long? Then nobody is connected to this process and missing. This process was
- * locked to the dead one by a fast ELECTION of it, so that one was alive less than `lock` and Delta
- * ago as long as that lock would have lasted; it has died since, and who is back has to be
- * connected for kappa, which is longer, before it can be missed. */
+/* [Ours] (BI) Do all members support the open request except one, whose host saw it die, and that
+ * cannot have been back for long? Then no process that is connected to this one is missing. This
+ * process was locked to the dead one by a fast ELECTION from it. So, as long as that lock would
+ * have lasted, the dead one was alive less than `lock` plus Delta ago. It has died since. If it is
+ * back, it must be connected for kappa, which is longer, before (BI) requires its support. */
 static bool is_everybody_left(struct local *l, int64_t now_ns)
 {
     if (now_ns >= l->lost_until_ns) {
@@ -339,15 +342,15 @@ static bool is_everybody_left(struct local *l, int64_t now_ns)
     return cv__set_count(scratch, l->member_count) == l->member_count;
 }
 
-/* Can nobody who is connected to this process be missing among those that it asked? Either because
- * it has asked in a row for long enough, or because there is nobody else. */
+/* Is every process that is connected to this one among those that it asked? Either because it has
+ * asked in a row for long enough, or because no other process is left. */
 static bool is_complete(struct local *l, int64_t now_ns)
 {
     return cv__set_has(set_of(l, SET_TARGET), l->self) || is_everybody_left(l, now_ns);
 }
 
-/* [Fetzer99, fig. 30, checkIfLeader] Does the open request carry a leadership? Otherwise *ret_why
- * says why not. */
+/* [Fetzer99, fig. 30, checkIfLeader] Does the open request carry a leadership? If not, *ret_why has
+ * the reason. */
 static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
 {
     CV_ASSERT(l->role == LOCAL_ASKING || is_leading(l));
@@ -362,15 +365,15 @@ static bool may_lead(struct local *l, int64_t now_ns, struct cv_note *ret_why)
     if (!is_fresh) {
         why = "request failed: it led before with a token not below {number}";
     } else if (!is_complete(l, now_ns)) {
-        why = "request failed: is a candidate for so short a time that some may not have answered";
+        why = "request failed: candidate for too short a time, some may not have answered yet";
     } else if (!cv__set_has(reply, l->self)) {
-        why = "request failed: may not support itself";
+        why = "request failed: it may not support itself";
     } else if ((peer = missing_supporter(l)) != CV_ID_NONE) {
         why = "request failed: {peer} is alive and does not support it";
     } else if ((peer = cv__local_first_alive(l)) != l->self) {
         why = "request failed: {peer} is alive and comes first";
     } else if (count < l->min_supporters) {
-        why = "request failed: {number} supporters are no majority";
+        why = "request failed: {number} supporters are not a majority";
     } else if (now_ns >= l->request_ns + l->lead_ns) {
         why = "request failed: its answers came too late";
     }
@@ -385,10 +388,10 @@ static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *o
     const bool is_renewal = is_leading(l) && l->request_token == l->token;
     const int64_t expiration_ns = l->request_ns + l->lead_ns;
     cv__set_copy(set_of(l, SET_SUPPORT), set_of(l, SET_REPLY), l->member_count);
-    CV_ASSERT(cv__set_has(set_of(l, SET_SUPPORT), l->self)); /* LS */
-    CV_ASSERT(l->locked_to == l->self);                      /* LS, too */
-    CV_ASSERT(l->locked_life == l->life);             /* a RELEASE of no other life frees it */
-    CV_ASSERT(l->locked_request_ns >= l->request_ns); /* nor one of an earlier request */
+    CV_ASSERT(cv__set_has(set_of(l, SET_SUPPORT), l->self)); /* (LS) */
+    CV_ASSERT(l->locked_to == l->self);                      /* (LS) */
+    CV_ASSERT(l->locked_life == l->life);             /* no RELEASE of another life frees it, */
+    CV_ASSERT(l->locked_request_ns >= l->request_ns); /* and none of an earlier request */
     CV_ASSERT(is_renewal || l->request_token > l->led_token); /* no token leads twice */
     CV_ASSERT(now_ns < expiration_ns);
     CV_ASSERT(!is_leading(l) || expiration_ns >= l->expiration_ns); /* never moves backwards */
@@ -402,7 +405,8 @@ static void become_leading(struct local *l, int64_t now_ns, struct cv_effects *o
     tell(l, is_renewal ? CV_REASON_RENEWED : CV_REASON_ELECTED, set_of(l, SET_SUPPORT), out);
     cv__effect_disarm(out, LOCAL_TIMER_RELEASE);
     cv__effect_arm(out, LOCAL_TIMER_LAPSE, l->expiration_ns, l->expiration_ns);
-    if (is_renewal) { /* what is not answered is asked again after ep; and a new leader says so */
+    /* a new leader keeps the timer of `ep`: its supporters learn soon that it leads */
+    if (is_renewal) {
         const int64_t next_ns =
             cv__max64(now_ns, peer_of(l, l->self)->heard_ns + l->calm_ns); /* since it last asked */
         cv__effect_arm(out, LOCAL_TIMER_ALIVE, next_ns, next_ns);
@@ -420,18 +424,18 @@ void cv__local_check_early(struct local *l, int64_t now_ns, struct cv_effects *o
     }
 }
 
-/* [Fetzer99, fig. 24] Somebody that hears us follows a leader before us: no request of ours can
- * succeed as long as it does. */
+/* [Fetzer99, fig. 24] A process that hears us follows a leader before us: no request of ours can
+ * succeed until it stops following. */
 static bool is_blocked(struct local *l)
 {
     return cv__set_count(set_of(l, SET_TAKEN), l->member_count) > 0;
 }
 
-/* Asking in vain would keep those after us from leading: they would wait for us, and we for
- * somebody whose leader we do not hear. */
+/* Asking in vain would keep the processes after us from leading: they would wait for us, and we
+ * would wait for a process whose leader we do not hear. */
 static void stand_aside(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(l->role == LOCAL_ASKING); /* a leader keeps its supporters' locks to their end */
+    CV_ASSERT(l->role == LOCAL_ASKING); /* a leader does not release its supporters early */
     CV_ASSERT(is_blocked(l));
     cv__effect_note(out, "stands aside: {peer} follows a leader before this process",
                     cv__set_next(set_of(l, SET_TAKEN), 1, l->member_count), 0, 0);
@@ -458,11 +462,12 @@ void cv__local_check_late(struct local *l, int64_t now_ns, struct cv_effects *ou
         cv__local_become(l, LOCAL_FOLLOWING);
         if (has_support) {
             cv__local_release(l, out);
-            /* Everybody connected has answered the request itself, if not its repetitions. */
+            /* All connected processes have answered the request itself, perhaps not its
+             * repetitions. */
             peer_of(l, l->self)->heard_ns = l->asked_ns;
             cv__set_add(set_of(l, SET_ALIVE), l->self);
         }
-    } /* else: the locks are what the leadership rests on; ask again at the next alarm */
+    } /* else: the leadership rests on the locks, so they stay; ask again at the next timer */
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
@@ -480,28 +485,29 @@ static uint64_t token_to_propose(const struct local *l)
     return is_own_unused ? l->token_seen : largest + 1;
 }
 
-/* [Fetzer99, sec. IX.D; ours] (BI) Nobody who is connected to this process may be missing in the
- * alive set when a request is opened, since a request succeeds as soon as those in the set have
- * answered. Who is connected answers each ELECTION of ours within Delta, and is alive for `expires`
- * from then on. So one ELECTION of ours must be more than Delta and at most `expires` old. There is
- * one if we have asked in a row that began more than Delta ago and in which no two that follow each
- * other are more than expires - Delta apart: it is the latest that is more than Delta old, because
- * its successor, or the present instant, is at most Delta later than expires - Delta after it.
+/* [Fetzer99, sec. IX.D; ours] (BI) When a request is opened, every process that is connected to
+ * this one must be in the alive set, since a request succeeds as soon as the processes of the set
+ * have answered. A connected process answers each ELECTION of ours within Delta, and is alive for
+ * `expires` from then on. So one ELECTION of ours must be more than Delta and at most `expires`
+ * old. There is one if we have asked in a row that began more than Delta ago, and in which
+ * successive ELECTIONs are at most expires - Delta apart: the latest one that is more than Delta
+ * old. Its successor came at most expires - Delta later and is at most Delta old; so it is itself
+ * at most `expires` old.
  *
- * Two things break a row: silence for longer than that, and a RELEASE, since whoever hears it first
- * does not answer the ELECTIONs before it. The first request of a row cannot succeed, unless nobody
- * else is left: is_everybody_left(). */
+ * Two things break a row: silence for longer than expires - Delta, and a RELEASE, since a process
+ * that hears the RELEASE first does not answer the ELECTIONs before it. The first request of a row
+ * cannot succeed, unless no other process is left: is_everybody_left(). */
 static bool is_row_unbroken(struct local *l, int64_t now_ns)
 {
-    CV_ASSERT(l->expires_ns > l->wait_ns / 2); /* or nobody could ever ask in a row */
+    CV_ASSERT(l->expires_ns > l->wait_ns / 2); /* otherwise no row would ever be unbroken */
     return cv__set_has(set_of(l, SET_ALIVE), l->self) &&
            now_ns - peer_of(l, l->self)->heard_ns <= l->expires_ns - l->wait_ns / 2;
 }
 
-/* The open request, if any, is replaced by a new one. */
+/* Opens a new request, which replaces the open one, if any. */
 static void open_request(struct local *l, uint64_t token, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(now_ns >= l->asked_ns); /* requests are named by their time: they grow */
+    CV_ASSERT(now_ns >= l->asked_ns); /* a request is identified by its instant, so these grow */
     CV_ASSERT(token > 0);
     CV_ASSERT(!is_passive(l));
     if (!is_leading(l)) {
@@ -545,7 +551,7 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(!is_passive(l));
     if (l->request_ns == 0 && now_ns == l->asked_ns) {
-        /* A request is named by its instant, and this one was given up in the same. */
+        /* A request is identified by its instant, and one of this instant was given up already. */
         cv__effect_arm(out, LOCAL_TIMER_ALIVE, now_ns + 1, now_ns + 1);
         return;
     }
@@ -556,7 +562,7 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     l->candidate_since_ns = is_row_unbroken(l, now_ns) ? l->candidate_since_ns : now_ns;
     const uint64_t token = token_to_propose(l);
     CV_ASSERT(token >= l->token_seen);
-    CV_ASSERT(token > l->token_floor); /* what was refused is not proposed again */
+    CV_ASSERT(token > l->token_floor); /* a refused token is not proposed again */
     const int64_t open_ns = is_leading(l) ? l->lock_ns / 2 : l->wait_ns;
     const bool can_succeed = is_leading(l) || cv__set_has(set_of(l, SET_TARGET), l->self);
     const bool is_repeat = l->request_ns != 0 && can_succeed && token == l->request_token &&
@@ -571,11 +577,10 @@ void cv__local_ask(struct local *l, int64_t now_ns, struct cv_effects *out)
     }
     const bool was_leading = is_leading(l);
     cv__local_check_early(l, now_ns, out);
-    const bool is_renewed = was_leading && l->request_ns == 0; /* it needs nobody else */
+    const bool is_renewed = was_leading && l->request_ns == 0; /* it needs no other supporter */
     int64_t next_ns = now_ns + (is_renewed ? l->calm_ns : l->ep_ns);
     if (!is_leading(l) && !cv__set_has(set_of(l, SET_TARGET), l->self)) {
-        /* This one cannot succeed; the next one can, as soon as everybody has had time to
-         * answer. */
+        /* This request cannot succeed; the next one can, as soon as all have had time to answer. */
         next_ns = cv__min64(next_ns, l->candidate_since_ns + l->wait_ns / 2 + 1);
         CV_ASSERT(next_ns > now_ns);
     }

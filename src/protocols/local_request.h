@@ -5,13 +5,13 @@
 
 #include "protocols/local_state.h"
 
-/* The one place where the role changes, and with it the open request is closed. */
+/* The only place where the role changes. It also closes the open request. */
 void cv__local_become(struct local *l, enum local_role role);
 
 /* Asserts what each role implies. */
 void cv__local_check_role(const struct local *l);
 
-/* Nobody is taken for the leader any more. */
+/* Forgets the leader; none is known now. */
 void cv__local_forget_leader(struct local *l, enum cv_reason reason, struct cv_effects *out);
 /* Another process leads, supported by those members. */
 void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint64_t *members,
@@ -19,23 +19,23 @@ void cv__local_follow(struct local *l, cv_id leader, uint64_t token, const uint6
 
 void cv__local_unlock(struct local *l);
 
-/* Gives up every request so far, after any leadership on one has ended: processes that are locked
- * to us for one of them are free. */
+/* Gives up every request so far, after any leadership on one has ended: frees the processes that
+ * are locked to us for one of them. */
 void cv__local_release(struct local *l, struct cv_effects *out);
 
 /* The leadership ends: by the clock, by request or for a lower id. The next role is `role`. */
 void cv__local_step_down(struct local *l, enum local_role role, enum cv_reason reason,
                          struct cv_effects *out);
 
-/* Somebody before this leader asks. Its host may have said to an application until when it leads:
- * then it may not end before (`yields`). It asks no more, since it is not the first, and its time
- * runs out: at the latest `lock` from now, which kappa has. */
+/* A process before this leader asks. With `yields` the leader steps down. Otherwise its host has
+ * told an application until when it leads, and it must not end before. It stops asking, since it is
+ * not the first, and its time runs out: at the latest `lock` from now, which kappa includes. */
 void cv__local_give_way(struct local *l, cv_id to, struct cv_effects *out);
 
-/* The time of this leader is over: because it gave way? */
+/* Why the time of this leader ran out: it gave way, or was not renewed. */
 enum cv_reason cv__local_why_expired(struct local *l);
 
-/* A token that is not larger than the largest accepted, unless it is that very one again. */
+/* Is the token not larger than the largest accepted one, and not that one again from its owner? */
 bool cv__local_is_old_token(const struct local *l, cv_id candidate, uint64_t token);
 
 /* Does this process support that request? If so, it is locked to it from now on. */

@@ -1,6 +1,6 @@
 /* src/protocols/local_state.h - the state, the roles and the messages of `local`.
  *
- * Shared by local.c (events), local_alive.c (who is alive), local_request.c (asking, supporting,
+ * Shared by local.c (events), local_alive.c (the alive set), local_request.c (asking, supporting,
  * leading) and local_tree.c (collation), and by tests that read messages. */
 #ifndef CV_PROTOCOLS_LOCAL_STATE_H
 #define CV_PROTOCOLS_LOCAL_STATE_H
@@ -17,17 +17,20 @@ enum {
     LOCAL_REPLY,    /* the answer to a fast ELECTION */
     LOCAL_COLLATED, /* the answers of several processes, on their way up the tree */
     LOCAL_RELEASE,  /* to all: I gave up every request up to this one */
-    LOCAL_ECHO,     /* the answer to a slow ELECTION or COLLATED: refreshes the stamps; and how a
-                       process that stands aside asks those in its way whether they still are */
+    LOCAL_ECHO,     /* the answer to a slow ELECTION or COLLATED: refreshes the stamps. Also used by
+                      a process that stands aside, to ask whether it is still blocked */
     LOCAL_MESSAGE_COUNT
 };
 
 /* `request`: an instant of the sender's clock, and `life`: which start of the sender it belongs to.
  * Instants of two lives are never compared: the machine may have booted in between, and its clock
- * begun anew. `turn` and `turn_token`: from which id on the sender orders ids, and when that was
- * set. `leading`: the token of the present leadership, which may differ from the one proposed; 0:
- * none.
- */
+ * started again near zero. `turn` and `turn_token`: the id from which the sender orders ids, and
+ * when that was set. `leading`: the token of the present leadership, which may differ from the one
+ * proposed; 0: none.
+ *
+ * 
+ *
+ *  */
 #define LOCAL_ELECTION_FIELDS(FIELD) \
     FIELD(U64, life)                 \
     FIELD(U64, request)              \
@@ -40,9 +43,9 @@ enum {
 CV_MESSAGE_VIEW(local_election, LOCAL_ELECTION_FIELDS)
 
 /* Only a fast answer counts, and its stamps show that its sender had heard this boot of ours
- * before: no `life` is needed to know that `request` is of our present clock.
- * `token`: what the next request must exceed; 0: nothing. `passive`: is no candidate.
- * `taken`: follows a leader that comes before the process asked by. */
+ * before: no `life` is needed to know that `request` is of our present clock. `token`: the next
+ * request must exceed it; 0: no such token. `passive`: not a candidate. `taken`: follows a leader
+ * that comes before the asking process. */
 #define LOCAL_REPLY_FIELDS(FIELD) \
     FIELD(U64, request)           \
     FIELD(U64, token)             \
@@ -53,7 +56,7 @@ CV_MESSAGE_VIEW(local_election, LOCAL_ELECTION_FIELDS)
     FIELD(U64, turn_token)
 CV_MESSAGE_VIEW(local_reply, LOCAL_REPLY_FIELDS)
 
-/* The same for many: who answered, who of them supports, who of them is passive. */
+/* The same for several processes: those that answered, and which of them support or are passive. */
 #define LOCAL_COLLATED_FIELDS(FIELD) \
     FIELD(U64, request)              \
     FIELD(U64, token)                \
@@ -72,29 +75,29 @@ CV_MESSAGE_VIEW(local_collated, LOCAL_COLLATED_FIELDS)
     FIELD(U64, turn_token)
 CV_MESSAGE_VIEW(local_release, LOCAL_RELEASE_FIELDS)
 
-/* `asks`: another ECHO is wanted for an answer. */
+/* `asks`: the receiver shall answer with an ECHO. */
 #define LOCAL_ECHO_FIELDS(FIELD) FIELD(FLAG, passive) FIELD(FLAG, taken) FIELD(FLAG, asks)
 CV_MESSAGE_VIEW(local_echo, LOCAL_ECHO_FIELDS)
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
 enum {
-    LOCAL_TIMER_ALIVE,   /* the first instant at which this process could be a candidate; and the
-                            next ELECTION of one that is */
-    LOCAL_TIMER_RELEASE, /* answers that are not in by now are late */
+    LOCAL_TIMER_ALIVE,   /* the first instant at which this process could be a candidate; for a
+                             candidate, the next ELECTION */
+    LOCAL_TIMER_RELEASE, /* answers that come later do not count */
     LOCAL_TIMER_LAPSE,   /* the leadership ends */
     LOCAL_TIMER_LOCK,    /* the lock ends */
-    LOCAL_TIMER_COLLATE, /* children in the tree that are silent by now are not waited for */
+    LOCAL_TIMER_COLLATE, /* stop waiting for silent children in the tree */
 };
 
 /* What this process is. local_request.c has the table of allowed moves. */
 enum local_role {
-    LOCAL_FOLLOWING, /* no request of its own is open: somebody before it is alive, or its last
-                        request failed, or it waits for its place in the succession */
+    LOCAL_FOLLOWING, /* it has no open request: a process before it is alive, or its last request
+                         failed, or it waits for its place in the succession */
     LOCAL_ASKING,    /* is a candidate and waits for the answers to its open request */
     LOCAL_LEADING,   /* its renewal may be open */
     LOCAL_ASIDE,     /* passive while a process that it hears follows a lower id */
-    LOCAL_RESIGNED,  /* passive until its successor is gone, or nobody succeeded it in time */
+    LOCAL_RESIGNED,  /* passive until its successor is gone, or none appeared in time */
     LOCAL_WITHDRAWN, /* passive until it is told to be a candidate again */
     LOCAL_STOPPED,   /* could not save a promise, and takes no further part */
     LOCAL_ROLE_COUNT
@@ -102,13 +105,13 @@ enum local_role {
 
 enum {
     SET_ALIVE,
-    SET_PASSIVE, /* who of them supports others but is no candidate */
-    SET_TAKEN,   /* who of those follows a leader before us, and can therefore not support us */
-    SET_TARGET,  /* who was alive when the request was opened */
-    SET_REPLY,   /* who supports the request */
-    SET_SUPPORT, /* who supports the leadership */
-    SET_FAMILY,  /* who supported the same leader as this process: its orphans, some day */
-    SET_WAITED,  /* collation: the children not heard yet; and what is gathered from them */
+    SET_PASSIVE, /* alive, supports others, but is not a candidate */
+    SET_TAKEN,   /* passive, because it follows a leader before us: it cannot support us */
+    SET_TARGET,  /* alive when the request was opened */
+    SET_REPLY,   /* supports the request */
+    SET_SUPPORT, /* supports the leadership */
+    SET_FAMILY,  /* supports the same leader as this process: its possible successors */
+    SET_WAITED,  /* collation: the children not heard yet; the sets below: their answers */
     SET_GATHERED,
     SET_GATHERED_SUPPORT,
     SET_GATHERED_PASSIVE,
@@ -120,9 +123,9 @@ enum {
 struct local_peer {
     int64_t heard_ns;      /* its latest sign of life */
     int64_t asked_ns;      /* its latest fast ELECTION */
-    int64_t deaf_since_ns; /* since then its ELECTIONs have said that it does not hear us; 0: no */
-    int64_t gone_until_ns; /* it was said to be down: what comes before may have been sent before */
-    uint64_t released_life, released_request; /* it gave up all of that life up to this one */
+    int64_t deaf_since_ns; /* since then its ELECTIONs say that it does not hear us; 0: it does */
+    int64_t gone_until_ns; /* reported down: messages until then may be older than the report */
+    uint64_t released_life, released_request; /* it gave up all requests of that life up to this */
 };
 
 /* Invariants: local_check() in local.c. */
@@ -131,14 +134,14 @@ struct local {
     uint32_t member_count, min_supporters, collate;
     int64_t delta_ns, delta_min_ns, sigma_ns, ep_ns, expires_ns, lock_ns, rotate_ns;
     int64_t lead_ns; /* lock(1 - 2 rho): how long a request can carry a leadership */
-    int64_t wait_ns; /* 2 delta(1 + rho): when answers that are not in are late */
-    int64_t calm_ns; /* how often a leader asks whose requests are all answered; others: ep */
+    int64_t wait_ns; /* 2 delta(1 + rho): answers that take longer are late */
+    int64_t calm_ns; /* time between requests of a leader whose requests are all answered */
     uint32_t has_succession;
-    uint32_t yields; /* a leader steps down at once for one before it */
+    uint32_t yields; /* a leader steps down at once for a process before it */
 
     uint32_t role; /* enum local_role; changed by cv__local_become() alone */
     int64_t resigned_until_ns;
-    int64_t boot_until_ns; /* supports nobody before: it may have promised before a crash */
+    int64_t boot_until_ns; /* supports no process before: it may have promised before a crash */
 
     int64_t candidate_since_ns; /* the first ELECTION of the present row: is_row_unbroken() */
     int64_t request_ns;         /* the open request, on the own clock; 0: none */
@@ -147,17 +150,16 @@ struct local {
 
     uint64_t life; /* differs between any two starts of any process */
     int64_t locked_until_ns;
-    int64_t
-        locked_request_ns; /* on the clock of the process locked to; and in which of its lives */
+    int64_t locked_request_ns; /* on the clock of the process locked to, and that one's life */
     uint64_t locked_life;
-    int64_t earlier_until_ns; /* until then an earlier life of it may lead by this lock */
-    uint64_t token_seen;      /* the largest accepted, saved before it is sent; and its owner */
+    int64_t earlier_until_ns; /* until then an earlier life of it may lead on this lock */
+    uint64_t token_seen;      /* the largest accepted, saved before it is answered; and its owner */
     cv_id locked_to, token_owner;
     uint64_t reserve_count;  /* tokens in a block; 0: each is saved on its own */
-    uint64_t reserved_token; /* blocks: whatever is accepted up to it, a crash does not forget */
+    uint64_t reserved_token; /* blocks: the saved bound; a crash forgets no token up to it */
 
-    uint64_t token_floor; /* a refusal named this accepted token: ours must exceed it */
-    uint64_t led_token;   /* the largest this process ever led with */
+    uint64_t token_floor; /* from a refusal: the next token must exceed it */
+    uint64_t led_token;   /* the largest that this process ever led with */
     uint64_t token;       /* of the present leadership */
     int64_t expiration_ns, turn_began_ns;
     uint64_t leader_token;
@@ -165,16 +167,16 @@ struct local {
 
     cv_id turn;          /* ids are ordered from this one on */
     uint64_t turn_token; /* when the turn was set */
-    /* Its place in the succession has come. No part of the role: it is kept while the process asks,
-     * leads or is passive, and ends only when somebody before it is seen alive. */
+    /* Its turn in the succession has come. Not part of the role: it is kept while the process asks,
+     * leads or is passive, and ends only when a process before it is seen alive. */
     uint32_t has_waited;
-    cv_id lost; /* this process was locked to it when its host saw it die; and how long that lock
+    cv_id lost; /* this process was locked to it when its host saw it die; below: how long that lock
                    would have lasted */
     int64_t lost_until_ns;
 
-    int64_t answered_request_ns; /* the latest request answered, to see when it comes again */
-    int64_t direct_until_ns;     /* until then answers do not go by way of the tree */
-    int64_t gather_request_ns;   /* collation: for whose request answers are being gathered */
+    int64_t answered_request_ns; /* the latest request answered, to notice a repetition */
+    int64_t direct_until_ns;     /* until then answers are sent directly, not through the tree */
+    int64_t gather_request_ns;   /* collation: answers to this request are being gathered */
     uint64_t gather_token;
     cv_id gather_for, gather_to;
     uint64_t tail[]; /* SET_COUNT sets, then a struct local_peer for each member */
@@ -199,8 +201,8 @@ static inline bool is_leading(const struct local *l)
     return l->role == LOCAL_LEADING;
 }
 
-/* A passive process supports others and is asked, but it is no candidate: nobody waits for it to
- * stand up. */
+/* A passive process supports others and is asked, but it is not a candidate: no process waits for
+ * it to ask. */
 static inline bool is_passive(const struct local *l)
 {
     return l->role >= LOCAL_ASIDE;

@@ -1,7 +1,7 @@
 /* src/protocols/local_tree.c - collating answers on their way to the leader; see local_tree.h. */
 #include "protocols/local_tree.h"
 
-/* The place of `id` in the request's set, counted from the candidate, which is the root. */
+/* The index of `id` in the request's set, counted from the candidate, which is the root. */
 static uint32_t place_of(const struct local *l, const uint64_t *set, cv_id root, cv_id id)
 {
     uint32_t place = 0;
@@ -53,12 +53,12 @@ void cv__local_tree_pass_up(struct local *l, struct cv_effects *out)
  *
  * (BI) An answer that gets lost in the tree must be followed by a direct one to the next ELECTION,
  * because `expires` covers two of them: least_expires_ns() in local_config.c. The next one is
- * - the same request: it comes again because it was not answered completely. Then directly, and for
- *   a while, since our way up the tree may be broken;
- * - a request for another token: a refusal put an end to the one before, whoever had answered it;
- * - of a process that leads no longer;
- * - another renewal. Then the one before has succeeded, for which our answer was needed, since we
- *   are alive; or it was given up after lock/2, so that the lost answer was to a repetition, since
+ * - the same request, repeated because not all answered it. It is answered directly, and so are
+ *   later ones for a while, since our path up the tree may be broken;
+ * - a request for another token: a refusal ended the one before, whether or not others answered it;
+ * - a request of a process that does not lead any more;
+ * - another renewal. Then the one before succeeded, which needed our answer, since we are alive; or
+ *   it was given up after lock/2. In that case the lost answer was to a repetition, since
  *   lock/2 > ep + sigma, and repetitions are answered directly. */
 static bool is_way_up(struct local *l, const struct local_election *election, cv_id from,
                       int64_t now_ns)
@@ -66,7 +66,7 @@ static bool is_way_up(struct local *l, const struct local_election *election, cv
     const uint64_t *tree = election->alive.word;
     const bool is_renewal = election->leading != 0 && election->token == election->leading;
     if (l->collate == 0 || !is_renewal || !cv__set_has(election->support.word, l->self)) {
-        return false; /* what others ask in between must not hide that our leader asks again */
+        return false; /* requests of others must not hide a repetition of our leader's */
     }
     const bool is_repeat = election->request == (uint64_t)l->answered_request_ns;
     l->answered_request_ns = (int64_t)election->request;
@@ -76,7 +76,7 @@ static bool is_way_up(struct local *l, const struct local_election *election, cv
     return now_ns >= l->direct_until_ns && cv__set_has(tree, l->self) && cv__set_has(tree, from);
 }
 
-/* Begins to gather answers to this request, with our own. */
+/* Begins to gather answers to this request, beginning with our own. */
 static void gather_own(struct local *l, const struct local_election *election, cv_id root,
                        bool supports, uint64_t floor)
 {
@@ -108,7 +108,7 @@ bool cv__local_tree_answer(struct local *l, const struct cv_event *event, bool s
     const uint64_t *tree = election.alive.word;
     const uint32_t count = cv__set_count(tree, l->member_count);
     const uint32_t place = place_of(l, tree, root, l->self);
-    CV_ASSERT(place >= 1); /* the root asks; the others answer */
+    CV_ASSERT(place >= 1); /* the root (0) asks and does not answer */
     CV_ASSERT(place < count);
     gather_own(l, &election, root, supports, floor);
     l->gather_to = id_at(l, tree, root, (place - 1) / l->collate);
@@ -124,19 +124,19 @@ bool cv__local_tree_answer(struct local *l, const struct cv_event *event, bool s
         cv__local_tree_pass_up(l, out);
         return true;
     }
-    /* Half of Delta for each level below: in time all the same if one of them is silent. */
+    /* Half of Delta for each level below: still in time if one of them is silent. */
     const int64_t until_ns =
         event->now_ns + cv__min64(height * l->delta_ns / 2, l->wait_ns * 3 / 4);
     cv__effect_arm(out, LOCAL_TIMER_COLLATE, until_ns, until_ns);
     return true;
 }
 
-/* Straight on to the candidate: ours has been passed up already, or went directly. */
+/* Directly to the candidate: our own answer has been passed up already, or was sent directly. */
 static void forward(struct local *l, struct local_collated answers, struct cv_effects *out)
 {
     CV_ASSERT(answers.candidate != l->self);
     const uint32_t words = cv__set_words(l->member_count);
-    /* What a message that was heard points to is only lent. */
+    /* The lists of a received message are only lent. */
     answers.replied = cv__effect_list(out, answers.replied.word, words);
     answers.support = cv__effect_list(out, answers.support.word, words);
     answers.passive = cv__effect_list(out, answers.passive.word, words);

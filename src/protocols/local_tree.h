@@ -3,15 +3,16 @@
  * With `collate=k` the answers to a leader's renewal travel up a tree with k children a node over
  * the request's alive set: the leader hears k messages instead of n-1. A process answers directly
  * if it is not in that set, if the candidate does not lead with its support yet, and for a while
- * after a request came a second time: then some answer was missing, and the way up may be broken.
- * An inner node that does not hear its children in time passes on the answers that it has. */
+ * after a request was repeated: then some answer was missing, and the path up the tree may be
+ * broken. An inner node that does not hear its children in time passes on the answers that it
+ * has. */
 #ifndef CV_PROTOCOLS_LOCAL_TREE_H
 #define CV_PROTOCOLS_LOCAL_TREE_H
 
 #include "protocols/local_state.h"
 
 /* Answers an ELECTION by way of the tree; false: this one must be answered directly. `floor`: the
- * token that the next request must top, or 0. */
+ * token that the next request must exceed, or 0. */
 bool cv__local_tree_answer(struct local *l, const struct cv_event *event, bool supports,
                            uint64_t floor, struct cv_effects *out);
 

@@ -34,7 +34,7 @@ static const struct cv_message_type pole_messages[POLE_MESSAGE_COUNT] = {
     [POLE_ECHO] = CV_MESSAGE_TYPE_FREE("ECHO", POLE_ECHO_FIELDS),
 };
 
-/* To which roles each may change; besides, each may stay what it is. */
+/* The roles that each role may change to; each may also stay as it is. */
 static const uint32_t role_next[POLE_ROLE_COUNT] = {
     [POLE_SELECTING] =
         BIT(POLE_AWAITING) | BIT(POLE_FOLLOWING) | BIT(POLE_BOUND) | BIT(POLE_STOPPED),
@@ -114,7 +114,7 @@ static void check_leading(const struct pole *p)
     CV_ASSERT(p->valid_until_ns > 0);
 }
 
-/* Who counts itself in its majority has saved its own pair, and is bound to itself. */
+/* A process that counts itself in its majority has saved its own pair, and is bound to itself. */
 static void check_follows_self(const struct pole *p)
 {
     CV_ASSERT(p->followed == p->self);
@@ -134,7 +134,7 @@ static void pole_check(const void *state)
         return;
     }
     if (pole_is_claimant(p)) {
-        CV_ASSERT(p->leader_epoch == p->claimed_epoch); /* no epoch is claimed unsaved */
+        CV_ASSERT(p->leader_epoch == p->claimed_epoch); /* an epoch is saved before it is claimed */
         CV_ASSERT(!p->stands_back);
     }
     if (pole_is_claimant(p) && p->role != POLE_BOUND) {
@@ -153,14 +153,13 @@ static void pole_check(const void *state)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* The first election begins when the first scores are known, or have been waited for long
- * enough. */
+/* The first election begins when the first scores are known, or after `first-wait` without them. */
 static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(p->role != POLE_STOPPED);
     if (!p->is_ready) {
         p->is_ready = true;
-        if (!p->stands_back) { /* otherwise the timer is to end that */
+        if (!p->stands_back) { /* otherwise the timer will end the standing back */
             pole_disarm(p, POLE_TIMER_BACK, out);
         }
         if (p->role == POLE_SELECTING) {
@@ -169,8 +168,8 @@ static void become_ready(struct pole *p, int64_t now_ns, struct cv_effects *out)
     }
 }
 
-/* Of a larger group, or changed by somebody: what is impossible in the record is brought into
- * range, so that rather too much is promised. */
+/* The record may be from a larger group, or edited: values out of range are brought into range, on
+ * the safe side: rather too much is promised. */
 static void record_take(struct pole *p, const uint64_t word[4], int64_t now_ns)
 {
     p->followed_epoch = word[0] < POLE_EPOCH_MAX ? word[0] : POLE_EPOCH_MAX;
@@ -178,7 +177,7 @@ static void record_take(struct pole *p, const uint64_t word[4], int64_t now_ns)
     p->followed_lease_ns = word[2] < POLE_LEASE_NS_MAX ? (int64_t)word[2] : POLE_LEASE_NS_MAX;
     p->claimed_epoch = word[3] < POLE_EPOCH_MAX ? word[3] : POLE_EPOCH_MAX;
     p->epoch = cv__max_u64(p->claimed_epoch, p->followed_epoch);
-    p->reserved_epoch = p->epoch; /* all up to it: nothing of it may be used any more */
+    p->reserved_epoch = p->epoch; /* no epoch up to it may be used any more */
     p->reserved_lease_ns = p->followed_lease_ns;
     p->quarantine_ns = now_ns + cv__max64(p->followed_lease_ns, p->tuning.lease_ns_max);
     if (word[1] != CV_ID_NONE) {
@@ -212,8 +211,8 @@ static void on_message(struct pole *p, const struct cv_event *event, struct cv_e
     CV_ASSERT(event->peer != CV_ID_NONE);
     CV_ASSERT(event->peer <= p->member_count);
     if (has_epoch && pole_epoch_read(event->message).epoch >= POLE_EPOCH_MAX) {
-        cv__effect_note(out, "message of {peer} ignored: epoch {number} cannot be", event->peer, 0,
-                        pole_epoch_read(event->message).epoch);
+        cv__effect_note(out, "message of {peer} ignored: epoch {number} is impossibly large",
+                        event->peer, 0, pole_epoch_read(event->message).epoch);
         return;
     }
     cv__pole_tune_heard(p, event->delay_ns_max);
@@ -250,8 +249,8 @@ static void on_message(struct pole *p, const struct cv_event *event, struct cv_e
     }
 }
 
-/* It ends the waiting for the first scores or the standing back; if an heir without scores claimed
- * in vain, both. */
+/* BACK ends the waiting for the first scores, or the standing back; both, if an heir without scores
+ * claimed in vain. */
 static void on_back_timer(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     const bool stood_back = p->stands_back;
@@ -296,14 +295,14 @@ static void on_timer(struct pole *p, const struct cv_event *event, struct cv_eff
     }
 }
 
-/* An operator's request; see the head of this file for what the host owes. */
+/* An operator's request; the head of this file says what the host must have done before. */
 static void on_resign(struct pole *p, cv_id heir, int64_t now_ns, struct cv_effects *out)
 {
     if (!pole_is_claimant(p)) {
         cv__effect_note(out, "nothing to resign from: not leading", p->leader, 0, 0);
         return;
     }
-    p->stands_back = true; /* another is to lead now */
+    p->stands_back = true; /* another process shall lead now */
     pole_arm(p, POLE_TIMER_BACK, now_ns + 2 * p->lease_ns, now_ns + 4 * p->lease_ns, out);
     cv__pole_abdicate(p, CV_REASON_RESIGNED, heir, now_ns, out);
     CV_ASSERT(!pole_is_claimant(p));
@@ -322,14 +321,14 @@ static void on_campaign(struct pole *p, const struct cv_event *event, struct cv_
 static void stop(struct pole *p, struct cv_effects *out)
 {
     cv__pole_become(p, POLE_STOPPED, CV_ID_NONE);
-    p->promise = (struct pole_promise){0}; /* what it may forget it must not rely on */
+    p->promise = (struct pole_promise){0}; /* it must not rely on a promise that it may forget */
     cv__pole_forget(p, CV_REASON_STOPPED, out);
     for (uint32_t timer = 0; timer < POLE_TIMER_COUNT; timer++) {
         pole_disarm(p, timer, out);
     }
 }
 
-/* A hint, however certain: the promise to it stays, for it may have started again. */
+/* Even a certain hint does not end the promise to the peer: it may have started again. */
 static void on_peer_down(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
     if (p->leader != event->peer) {
@@ -375,7 +374,7 @@ static void dispatch(struct pole *p, const struct cv_event *event, struct cv_eff
         break;
     case CV_EVENT_SEQUENCE:
     case CV_EVENT_STORE:
-        break; /* epochs are counted and promised here */
+        break; /* this protocol uses no sequencer or store */
     }
 }
 
@@ -393,7 +392,7 @@ static void pole_step(void *state, const struct cv_event *event, struct cv_effec
         p->armed &= ~BIT(event->timer);
         cv__pole_tune_fired(p, event->timer, event->now_ns);
     }
-    /* First of all: a leadership whose time is over is over. After a pause, FOLLOWs that waited in
+    /* First of all: a leadership whose time is over ends now. After a pause, FOLLOWs that waited in
      * the queue must not revive it. */
     if (pole_is_leading(p) && event->now_ns >= p->valid_until_ns) {
         const bool is_leaving = p->role == POLE_LEAVING;

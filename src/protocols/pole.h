@@ -15,24 +15,24 @@
 #include "oracles/oracle.h"
 #include "protocols/pole_tune.h"
 
-/* Send times are kept of this number of heartbeats; FOLLOWs of older ones do not count. */
+/* The send times of so many heartbeats are kept; FOLLOWs that answer older ones do not count. */
 #define POLE_BEATS_KEPT 64
 
-/* Measured lateness is believed up to this number of leases, since a pause looks the same. */
+/* Measured lateness counts up to this number of leases, since a pause looks the same. */
 #define POLE_SLOW_LEASES 2
 
-/* In the record: followed a leader that is not known any more. */
+/* In the record: the process followed a leader that it does not know any more. */
 #define POLE_FOLLOWED_UNKNOWN UINT64_MAX
 
-/* Nobody elects that often in the life of a universe: larger epochs are not believed. */
+/* No cluster elects that often: messages with larger epochs are ignored. */
 #define POLE_EPOCH_MAX (UINT64_C(1) << 62)
 
 enum {
     POLE_PROPOSE,   /* P of Alg. 1 */
     POLE_VOTE,      /* V of Alg. 1 */
     POLE_HEARTBEAT, /* a claim, or a leadership */
-    POLE_FOLLOW,    /* a promise to follow nobody else for the lease */
-    POLE_REFUSE,    /* an epoch as large was followed already */
+    POLE_FOLLOW,    /* a promise to follow no other process for the lease */
+    POLE_REFUSE,    /* this or a larger epoch was followed already */
     POLE_RELEASE,   /* promises to the sender are over */
     POLE_PROBE,     /* score inputs; asks for an echo */
     POLE_ECHO,
@@ -62,7 +62,7 @@ CV_MESSAGE_VIEW(pole_propose, POLE_PROPOSE_FIELDS)
 #define POLE_VOTE_FIELDS(FIELD) FIELD(U64, epoch) FIELD(ID, leader)
 CV_MESSAGE_VIEW(pole_vote, POLE_VOTE_FIELDS)
 
-/* `lease`: what FOLLOW promises that answers it; `beat`: the next is sent after this. */
+/* `lease`: how long a FOLLOW that answers it promises; `beat`: the next is sent after this time. */
 #define POLE_HEARTBEAT_FIELDS(FIELD) \
     FIELD(U64, epoch)                \
     FIELD(U64, nonce)                \
@@ -76,7 +76,7 @@ CV_MESSAGE_VIEW(pole_vote, POLE_VOTE_FIELDS)
 CV_MESSAGE_VIEW(pole_heartbeat, POLE_HEARTBEAT_FIELDS)
 
 /* Nonce and seq of the heartbeat that is answered; profile=auto: how late the sender's timers were
- * of late, in nanoseconds. */
+ * recently, in nanoseconds. */
 #define POLE_FOLLOW_FIELDS(FIELD) \
     FIELD(U64, epoch)             \
     FIELD(U64, nonce)             \
@@ -88,7 +88,7 @@ CV_MESSAGE_VIEW(pole_follow, POLE_FOLLOW_FIELDS)
 CV_MESSAGE_VIEW(pole_release, POLE_RELEASE_FIELDS)
 
 /* `stamp`: when PROBE was sent, by its sender's clock, combined with the nonce of its life: the
- * clock of a machine that boots begins anew, and may pass the same instants again. */
+ * clock of a machine starts again near zero when it boots, and may show the same instants again. */
 #define POLE_ECHO_FIELDS(FIELD) FIELD(U64, stamp) FIELD(U64, rate) FIELD(U64, history)
 CV_MESSAGE_VIEW(pole_echo, POLE_ECHO_FIELDS)
 
@@ -105,7 +105,7 @@ CV_MESSAGE_VIEW(pole_probe, POLE_PROBE_FIELDS)
         (ret_score))
 _Static_assert(CV_SCORE_PARTS_MAX == 4, "score_1 to score_4");
 
-/* False: a score that no process of ours computes; then *ret_score is not written. */
+/* False: not a score that a process can have computed; then *ret_score is not written. */
 static inline bool pole_read_score(const uint64_t *part, struct cv_score *ret_score)
 {
     for (uint32_t i = 0; i < CV_SCORE_PARTS_MAX; i++) {
@@ -123,11 +123,11 @@ static inline bool pole_read_score(const uint64_t *part, struct cv_score *ret_sc
 enum {
     POLE_SELECTING, /* no leader: proposes and compares (Alg. 1); also before the first scores */
     POLE_AWAITING,  /* has chosen another, which has not claimed yet */
-    POLE_FOLLOWING, /* hears the heartbeats of its choice; bound by what it promised, if it did */
-    POLE_BOUND,     /* claims, but its own promise to another runs: does not follow itself yet */
+    POLE_FOLLOWING, /* hears the heartbeats of its choice; bound by its promise, if it gave one */
+    POLE_BOUND,     /* claims, but is bound by a promise to another: does not follow itself yet */
     POLE_CLAIMING,  /* claims, follows itself, and has no majority yet */
     POLE_LEADING,   /* established: a majority follows, until valid_until_ns */
-    POLE_LEAVING,   /* leads, but is not prolonged any more; then the heir is named */
+    POLE_LEAVING,   /* leads until its time is over, without renewal; then names the heir */
     POLE_STOPPED,   /* durable storage failed: takes no further part */
     POLE_ROLE_COUNT,
 };
@@ -157,18 +157,18 @@ struct pole_proposal {
 
 struct pole_peer {
     int64_t carries_ns;      /* a leadership with its FOLLOWs lasts until then; 0: none */
-    uint64_t released_epoch; /* it released us up to here: heartbeats up to it are over */
+    uint64_t released_epoch; /* it released us up to this epoch: heartbeats up to it are over */
     uint64_t vote_epoch;     /* its newest vote; leader CV_ID_NONE: none */
     int64_t echoed_ns;       /* when it last answered a probe; 0: never */
-    int64_t stamp_ns;        /* of the newest probe that was measured by */
-    int64_t rtt_ns;          /* mean of what was measured */
-    uint64_t rate, history;  /* as it said last */
-    int64_t better_since_ns; /* it has had a better score since; 0: it has not */
-    struct cv_score score;   /* before-resignation, as it said last */
+    int64_t stamp_ns;        /* of the newest probe whose round trip was measured */
+    int64_t rtt_ns;          /* mean of the measured round trips */
+    uint64_t rate, history;  /* as it reported last */
+    int64_t better_since_ns; /* since when its score has been better; 0: it is not */
+    struct cv_score score;   /* before-resignation, as it reported last */
     cv_id vote_leader;
     uint32_t has_score;
 
-    /* profile=auto: how long an answer takes, how late it says it is, the share that is lost. */
+    /* profile=auto: the round trip, how late its timers are by its own report, the share lost. */
     int64_t trip_ns, late_ns, loss;
     uint64_t trip_seq; /* of the newest heartbeat that it answered */
 };
@@ -176,7 +176,7 @@ struct pole_peer {
 enum { POLE_SET_PROPOSED, POLE_SET_QUORATE, POLE_SET_DOUBTED, POLE_SET_COUNT };
 
 /* The only process it may follow, and until when. `to` CV_ID_NONE with a time: before a crash it
- * promised to somebody it has forgotten. Invariant: until_ns 0 is no promise. */
+ * promised to a process that it has forgotten. Invariant: until_ns 0 is no promise. */
 struct pole_promise {
     cv_id to;
     int64_t until_ns; /* INT64_MAX: to itself, while it claims */
@@ -192,18 +192,18 @@ struct pole_claim {
 struct pole_tuning {
     uint32_t is_auto, reserved;
     int64_t drift_ppb;
-    int64_t lease_ns_min, lease_ns_max; /* no promise is for longer, in any life */
-    int64_t late_ns;                    /* of the own timers: the worst that was seen of late */
-    int64_t decayed_ns;                 /* when that was made smaller last */
-    int64_t widen_ns, narrow_ns;        /* not before */
+    int64_t lease_ns_min, lease_ns_max; /* no promise is longer, in any life */
+    int64_t late_ns;                    /* of its own timers: the worst seen recently */
+    int64_t decayed_ns;                 /* when late_ns was last made smaller */
+    int64_t widen_ns, narrow_ns;        /* the lease is not widened or narrowed before */
     int64_t due_ns[POLE_TIMER_COUNT];   /* of the timers that are armed */
 };
 
 /* Invariants: leading implies token <= leader_epoch and now < valid_until_ns at the end of every
  * step; epoch >= followed_epoch; what each role implies is in pole_check().
  *
- * Four facts are no part of the role, because each outlives changes of it: is_candidate (what the
- * operator wants), stands_back (claimed in vain or resigned: not to be chosen for a while, but it
+ * Four facts are not part of the role, because each outlives changes of it: is_candidate (set by
+ * the operator), stands_back (claimed in vain or resigned: not to be chosen for a while, but it
  * selects and follows meanwhile), has_had_turn (claimed in vain: others go first) and is_ready (the
  * first scores are known; a leader that is heard before is followed without them). */
 struct pole {
@@ -213,7 +213,7 @@ struct pole {
         wait_ns;
     int64_t probe_ns, first_ns, resign_margin, resign_hold_ns;
     int64_t history_unit_bytes, window_bytes, bandwidth_bytes;
-    struct pole_tuning tuning; /* with it, the times of the first two lines change */
+    struct pole_tuning tuning; /* profile=auto: changes the times of the first two lines */
     struct cv_scoring scoring;
     uint32_t preference;
     uint32_t needs_peers, has_probes;
@@ -225,8 +225,8 @@ struct pole {
 
     /* Selection. */
     uint64_t epoch; /* of the election; never falls */
-    uint32_t armed; /* bits of the timers that are */
-    cv_id suspect;  /* the leader that fell silent: nobody waits for its proposal */
+    uint32_t armed; /* bits of the armed timers */
+    cv_id suspect;  /* the leader that fell silent: its proposal is not waited for */
     int64_t retry_ns;
     struct pole_proposal own, best;
 
@@ -235,44 +235,46 @@ struct pole {
     cv_id heir; /* LEAVING: the successor to name */
     uint64_t leader_epoch;
 
-    /* How much later than expected claims were seen to come: disks are slow. */
-    cv_id awaited; /* the latest choice, until its claim is heard; also when it was passed over */
-    uint32_t has_had_turn; /* its claim was in vain: others that may stand go first */
+    /* How much later than expected claims came: disks may be slow. */
+    cv_id awaited; /* the latest choice, until its claim is heard; kept when it is passed over */
+    uint32_t has_had_turn; /* its claim was in vain: other candidates go first */
     int64_t awaited_ns;    /* since when */
     int64_t slow_ns;
-    int64_t patience_ns; /* doubles each time that nobody came to lead */
+    int64_t patience_ns; /* doubles each time that no process came to lead */
     uint64_t vain_epoch; /* of the own claim that was given up last, made at ... */
     int64_t stood_ns;
 
     /* Following. The pair, the lease promised and the largest epoch claimed survive a crash. */
     uint64_t followed_epoch;
     cv_id followed;
-    cv_id pending; /* whose claim a promise keeps us from answering: the newest; or CV_ID_NONE */
+    cv_id pending; /* owner of the newest claim that a promise keeps us from answering; or none */
     int64_t followed_lease_ns;
     uint64_t claimed_epoch;
     uint64_t reserve_count;    /* epochs in a block; 0: each is saved on its own */
-    uint64_t reserved_epoch;   /* blocks: below it all is saved, ... */
-    int64_t reserved_lease_ns; /* ... with promises of this lease at most */
+    uint64_t reserved_epoch;   /* blocks: all epochs below it are saved, ... */
+    int64_t reserved_lease_ns; /* ... with promises of at most this lease */
     struct pole_promise promise;
-    int64_t quarantine_ns; /* no RELEASE before: it might free what an earlier life relied on */
+    /* no RELEASE before: it might free promises that an earlier life relied on */
+    int64_t quarantine_ns;
 
     struct pole_claim pending_claim;
-    int64_t pending_ns; /* when it was heard */
+    int64_t pending_ns; /* when that claim was heard */
 
     /* Claiming and leading. */
     uint64_t token;
-    uint64_t token_max; /* of every established leader heard of: an older one is over */
+    uint64_t token_max; /* the largest of all established leaders heard of: an older one is over */
     int64_t valid_until_ns, claim_until_ns, established_ns;
     uint64_t seq;
     int64_t sent_ns[POLE_BEATS_KEPT]; /* of heartbeat seq, at seq % POLE_BEATS_KEPT */
-    int64_t ends_ns[POLE_BEATS_KEPT]; /* sent_ns + lease(1-2 rho), with the lease that was in it */
+    int64_t ends_ns[POLE_BEATS_KEPT]; /* sent_ns + lease(1-2 rho), with the lease that it carried */
 
     /* What the application was told. */
     cv_id view;
     uint32_t reserved;
     uint64_t view_token;
 
-    uint64_t tail[]; /* POLE_SET_COUNT sets, then a cv_oracle_peer (scratch) and a pole_peer each */
+    /* POLE_SET_COUNT sets; per member a cv_oracle_peer (scratch) and a pole_peer */
+    uint64_t tail[];
 };
 
 static inline uint64_t *pole_set(struct pole *p, uint32_t which)
@@ -326,8 +328,8 @@ static inline void pole_disarm(struct pole *p, uint32_t timer, struct cv_effects
 
 /* ---- pole.c ---------------------------------------------------------------------------------- */
 
-/* The one place where the role changes, along the table of moves. `leader` is the choice that goes
- * with it: CV_ID_NONE, another or oneself. */
+/* The only place where the role changes, along the table of moves. `leader` is the choice that goes
+ * with it: CV_ID_NONE, another process or this one. */
 void cv__pole_become(struct pole *p, uint32_t role, cv_id leader);
 
 /* ---- pole_select.c --------------------------------------------------------------------------- */
@@ -335,7 +337,7 @@ void cv__pole_become(struct pole *p, uint32_t role, cv_id leader);
 void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *out);
 /* Back to no leader in the present epoch, with a fresh score; nothing is sent. */
 void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out);
-/* Chooses; a process that chooses itself claims. */
+/* Chooses a leader; a process that chooses itself claims. */
 void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_ns,
                      struct cv_effects *out);
 void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv_effects *out);
@@ -351,10 +353,10 @@ bool cv__pole_is_larger(const struct pole *p, const struct pole_proposal *a,
 /* ---- pole_claim.c ---------------------------------------------------------------------------- */
 
 void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out);
-/* Ends a claim or leadership of one's own; with an heir, that one is chosen. */
+/* Ends the claim or leadership of this process, and chooses the heir, if there is one. */
 void cv__pole_abdicate(struct pole *p, enum cv_reason reason, cv_id heir, int64_t now_ns,
                        struct cv_effects *out);
-/* The application is told that nobody is known to lead, if it was told otherwise. */
+/* Tells the application that no leader is known, if it was told of one. */
 void cv__pole_forget(struct pole *p, enum cv_reason reason, struct cv_effects *out);
 void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct cv_effects *out);
 void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_effects *out);
@@ -365,7 +367,7 @@ bool cv__pole_farewell(const void *state, int64_t now_ns, struct cv_message *ret
 void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out);
 /* How much longer than usual to wait for a claim, since disks may be slow. */
 int64_t cv__pole_extra_ns(const struct pole *p);
-/* A claim, our own or one that was waited for, came to nothing: the next is given more time. */
+/* A claim failed, our own or an awaited one: the next one gets more time. */
 void cv__pole_wait_longer(struct pole *p);
 void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *out);
@@ -374,7 +376,7 @@ void cv__pole_on_promise_end(struct pole *p, int64_t now_ns, struct cv_effects *
 
 /* get-score(epoch). After a crash: without the suspect. */
 void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct cv_score *ret_score);
-/* True: the data of all members is there, or the score needs none. */
+/* True: the data of all members has arrived, or the score needs none. */
 bool cv__pole_has_data(struct pole *p, int64_t now_ns);
 void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *out);
 void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_effects *out);

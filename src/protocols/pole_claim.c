@@ -37,7 +37,7 @@
  * - Epochs can be reserved in blocks (option `epochs`), so that no save delays the successor of a
  *   dead leader. A process then saves a bound: it follows and claims below it without saving again,
  *   and saves a larger bound when it comes near, during a stable leadership. Why this is as good as
- *   the pair: the pair is only ever used to refuse, and a process that restarts refuses more. It
+ *   saving the pair: the pair is used only to refuse, and a process that restarts refuses more. It
  *   treats all epochs up to the bound as followed, with an unknown leader, and as claimed: so it
  *   follows no epoch twice, claims none twice, and no RELEASE of an earlier life frees a promise to
  *   it. It follows no process for the longest lease that it may have promised, as before. It loses
@@ -46,7 +46,7 @@
 #include "protocols/pole.h"
 #include "protocols/pole_config.h"
 
-/* What failed again and again is waited for longer than what was seen to be late. */
+/* After repeated failures the wait may grow longer than by measured lateness (POLE_SLOW_LEASES). */
 #define POLE_PATIENCE_LEASES 40
 
 /* ---- What the application is told ------------------------------------------------------------ */
@@ -74,13 +74,13 @@ void cv__pole_forget(struct pole *p, enum cv_reason reason, struct cv_effects *o
         p->view_token = 0;
         tell(p, reason, out);
     }
-    CV_ASSERT(p->view_token == 0); /* a token is told with its leader only */
+    CV_ASSERT(p->view_token == 0); /* a token is reported only with its leader */
 }
 
-/* An established leader was heard, by who follows or would follow it. */
+/* This process follows an established leader, or would: the application is told. */
 static void see(struct pole *p, cv_id leader, uint64_t token, struct cv_effects *out)
 {
-    CV_ASSERT(leader != p->self);     /* a process is told of itself when it is established */
+    CV_ASSERT(leader != p->self);     /* its own leadership is reported by establish() */
     CV_ASSERT(token == p->token_max); /* an older leadership is over */
     CV_ASSERT(p->followed == leader); /* its epoch is saved: a crash does not forget it */
     CV_ASSERT(token <= p->epoch);
@@ -91,7 +91,7 @@ static void see(struct pole *p, cv_id leader, uint64_t token, struct cv_effects 
     }
 }
 
-/* Somebody leads: who was passed over and who was suspected may be well again. */
+/* There is a leader: processes that were passed over or suspected get another chance. */
 static void clear_doubts(struct pole *p)
 {
     p->patience_ns = 0;
@@ -106,7 +106,7 @@ static uint64_t epoch_used(const struct pole *p)
     return cv__max_u64(p->followed_epoch, p->claimed_epoch);
 }
 
-/* Is what the process has promised and claimed within what it has saved? */
+/* Are its promises and claims, and so many more epochs, within the saved bound? */
 static bool is_reserved(const struct pole *p, uint64_t more)
 {
     CV_ASSERT(p->reserve_count > 0);
@@ -120,14 +120,14 @@ static void reserve(struct pole *p, struct cv_effects *out)
     const uint64_t bound_before = p->reserved_epoch;
     p->reserved_epoch = cv__max_u64(p->reserved_epoch, epoch_used(p)) + p->reserve_count;
     p->reserved_lease_ns = cv__max64(p->reserved_lease_ns, p->followed_lease_ns);
-    CV_ASSERT(p->reserved_epoch > bound_before); /* what was reserved is never given back */
+    CV_ASSERT(p->reserved_epoch > bound_before); /* the bound only grows */
     CV_ASSERT(p->reserved_epoch > epoch_used(p));
     const uint64_t record[] = {p->reserved_epoch, POLE_FOLLOWED_UNKNOWN,
                                (uint64_t)p->reserved_lease_ns, p->reserved_epoch};
     cv__effect_persist(out, record, COUNT_OF(record));
 }
 
-/* When all is quiet: the next elections shall find their epochs reserved. */
+/* During a stable leadership: reserves epochs for the next elections. */
 static void reserve_ahead(struct pole *p, struct cv_effects *out)
 {
     if (p->reserve_count > 0 && !is_reserved(p, p->reserve_count / 2)) {
@@ -152,7 +152,7 @@ static void save(struct pole *p, struct cv_effects *out)
     cv__effect_persist(out, record, COUNT_OF(record));
 }
 
-/* Does a promise to another one run? */
+/* Is it bound by a promise to another process? */
 static bool is_bound(const struct pole *p, cv_id leader, int64_t now_ns)
 {
     CV_ASSERT(leader != CV_ID_NONE);
@@ -166,21 +166,21 @@ static void arm_promise(struct pole *p, struct cv_effects *out)
     pole_arm(p, POLE_TIMER_PROMISE, p->promise.until_ns, p->promise.until_ns, out);
 }
 
-/* It has run out, or the process it was given to has released it. */
+/* The promise has run out, or the process it was given to has released it. */
 static void end_promise(struct pole *p)
 {
     CV_ASSERT(p->promise.until_ns != 0);
     p->promise = (struct pole_promise){0};
 }
 
-/* The longest lease that a promise saved now may come to be for: with profile=auto the next
- * heartbeat may carry another one. */
+/* The longest lease that the promise saved now may get: with profile=auto the next heartbeat may
+ * carry another lease. */
 static int64_t lease_to_save(const struct pole *p, int64_t lease_ns)
 {
     return p->tuning.is_auto ? cv__max64(lease_ns, p->tuning.lease_ns_max) : lease_ns;
 }
 
-/* Follows oneself, unless a promise to another runs. Saves what must be saved of the claim. */
+/* Follows itself, unless it is bound by a promise to another. Saves the claim. */
 static void follow_self(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(pole_is_claimant(p));
@@ -243,8 +243,8 @@ static void beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
     pole_arm(p, POLE_TIMER_BEAT, now_ns + p->eta_ns, now_ns + p->eta_ns, out);
 }
 
-/* How many of the others carry a leadership beyond an instant; and of the ends there are, the first
- * one after it and the last one until it. */
+/* How many other members carry a leadership beyond an instant; and of all their ends, the first one
+ * after that instant and the last one before or at it. */
 struct longer {
     uint32_t count;
     int64_t first_ns, last_before_ns;
@@ -268,10 +268,10 @@ static struct longer look_longer(struct pole *p, int64_t until_ns)
     return longer;
 }
 
-/* Until when a majority carries: with oneself, who is bound as long as it claims, the (quorum-1)-th
- * latest end of the others; 0 if that is not after `known_ns`. Most FOLLOWs complete no majority
- * and cost one look at each member; one that does is found by halving the time since `known_ns`,
- * and each half is cut to the ends that are in it. */
+/* Until when a majority carries the leadership. This process counts itself as long as it claims, so
+ * it is the (quorum-1)-th latest end of the others; 0 if that is not after `known_ns`. Most FOLLOWs
+ * complete no majority and cost one pass over the members. Otherwise the end is found by bisecting
+ * the time since `known_ns`; each half is narrowed to the ends within it. */
 static int64_t carried_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
 {
     const uint32_t others = p->quorum - 1;
@@ -282,8 +282,9 @@ static int64_t carried_ns(struct pole *p, int64_t known_ns, int64_t now_ns)
     if (look_longer(p, known_ns).count < others) {
         return 0;
     }
-    int64_t low = known_ns;                                  /* enough are longer than this ... */
-    int64_t high = look_longer(p, INT64_MAX).last_before_ns; /* ... and not than this */
+    /* enough ends are later than this ... */
+    int64_t low = known_ns;
+    int64_t high = look_longer(p, INT64_MAX).last_before_ns; /* ... and not enough than this */
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
         const struct longer longer = look_longer(p, middle);
@@ -314,9 +315,9 @@ static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
     }
     p->view = p->self;
     p->view_token = p->token;
-    CV_ASSERT(p->view_token == p->token_max); /* no leadership is known that is newer */
+    CV_ASSERT(p->view_token == p->token_max); /* no newer leadership is known */
     tell(p, CV_REASON_ELECTED, out);
-    beat(p, now_ns, out); /* the followers wait for it */
+    beat(p, now_ns, out); /* tells the followers that it leads */
     reserve_ahead(p, out);
 }
 
@@ -334,20 +335,20 @@ static void look_for_majority(struct pole *p, int64_t now_ns, struct cv_effects 
         return;
     }
     if (!is_leading && cv__pole_tune_is_early(p, until_ns, now_ns)) {
-        /* It would be lost at once; later heartbeats carry a longer lease. */
+        /* The leadership would be lost at once; later heartbeats carry a longer lease. */
         cv__effect_note(out, "a majority follows, but only until {time}: waits for a longer lease",
                         CV_ID_NONE, until_ns, p->leader_epoch);
         return;
     }
     if (!is_leading) {
-        if (p->token <= p->token_max) { /* it will yield or give up */
+        if (p->token <= p->token_max) { /* this claim will yield or be given up */
             cv__effect_note(out, "a majority follows, but a leader with token {number} was seen",
                             CV_ID_NONE, 0, p->token_max);
             return;
         }
         p->valid_until_ns = until_ns;
         establish(p, now_ns, out);
-    } else if (until_ns > p->valid_until_ns) { /* it never moves backwards within a token */
+    } else if (until_ns > p->valid_until_ns) { /* never moves backwards within a token */
         p->valid_until_ns = until_ns;
         tell(p, CV_REASON_RENEWED, out);
     } else {
@@ -364,7 +365,7 @@ static void forget_answers(struct pole *p)
     }
 }
 
-/* Takes an epoch to claim, above all that were followed or claimed. */
+/* Takes an epoch to claim, above all epochs that were followed or claimed. */
 static void take_epoch(struct pole *p, uint64_t epoch)
 {
     CV_ASSERT(pole_is_claimant(p));
@@ -388,7 +389,7 @@ void cv__pole_stand(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->role == POLE_BOUND);
     CV_ASSERT(p->promise.to != p->self);
     p->valid_until_ns = 0;
-    cv__pole_tune_beat(p, now_ns); /* what was measured at the last claim counts */
+    cv__pole_tune_beat(p, now_ns); /* uses the measurements of the last claim */
     p->claim_until_ns = now_ns + p->lease_ns + 2 * p->round_ns + 2 * cv__pole_extra_ns(p);
     p->stood_ns = now_ns;
     take_epoch(p, p->leader_epoch);
@@ -416,15 +417,15 @@ static void release(struct pole *p, cv_id heir, int64_t now_ns, struct cv_effect
     CV_ASSERT(p->promise.to != p->self);
 }
 
-/* It releases what release() would, with the same two conditions. The epoch is the largest that was
- * ever claimed, and saved: a later life claims larger ones, so that this RELEASE cannot free a
- * promise to it, however late it comes. The leadership on these promises is over because nobody is
- * left who could act by it; for what an earlier life did nobody can tell that. */
+/* The message releases what release() would, with the same two conditions. Its epoch is the largest
+ * ever claimed, and saved. A later life claims larger ones, so this RELEASE cannot free a promise
+ * to a later life, however late it comes. The leadership on these promises is over, because the
+ * process that could act on it is dead. For leaderships of earlier lives this is not known. */
 bool cv__pole_farewell(const void *state, int64_t now_ns, struct cv_message *ret_message)
 {
     const struct pole *p = state;
     CV_ASSERT(p->claimed_epoch <= p->epoch);
-    /* all that was claimed */
+    /* nothing larger was claimed */
     CV_ASSERT(!pole_is_claimant(p) || p->leader_epoch == p->claimed_epoch);
     if (p->role == POLE_STOPPED || p->claimed_epoch == 0 || now_ns < p->quarantine_ns) {
         return false;
@@ -439,7 +440,8 @@ void cv__pole_abdicate(struct pole *p, enum cv_reason reason, cv_id heir, int64_
                        struct cv_effects *out)
 {
     CV_ASSERT(pole_is_claimant(p));
-    cv__pole_become(p, POLE_SELECTING, CV_ID_NONE); /* first: what is released is not led by */
+    /* first: a leadership ends before its promises are released */
+    cv__pole_become(p, POLE_SELECTING, CV_ID_NONE);
     cv__pole_forget(p, reason, out);
     release(p, heir, now_ns, out);
     CV_ASSERT(p->view != p->self); /* the application knew before the followers do */
@@ -461,7 +463,7 @@ void cv__pole_on_beat(struct pole *p, int64_t now_ns, struct cv_effects *out)
     }
 }
 
-/* A claim that nobody followed: others may be able to where we are not. */
+/* No majority followed the claim in time: other processes may reach a majority. */
 void cv__pole_on_claim_end(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     if ((p->role != POLE_BOUND && p->role != POLE_CLAIMING) || now_ns < p->claim_until_ns) {
@@ -488,8 +490,8 @@ static void refuse(struct pole *p, cv_id claimant, struct cv_effects *out)
                      (struct pole_epoch){p->followed_epoch});
 }
 
-/* Something that should have come within `expected_ns` came after `ns`, by a message that was not
- * late itself: a disk is that slow, or a process was paused. */
+/* A message that was not late itself came after `ns` and was expected after `expected_ns`: a disk
+ * is slow, or a process was paused. */
 static void note_slow(struct pole *p, const struct cv_event *event, int64_t ns, int64_t expected_ns)
 {
     if (event->delay_ns_max <= 4 * p->delta_ns) {
@@ -498,7 +500,7 @@ static void note_slow(struct pole *p, const struct cv_event *event, int64_t ns, 
     }
 }
 
-/* The choice has been heard. */
+/* The chosen process was heard. */
 static void listen(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(p->leader != CV_ID_NONE);
@@ -510,7 +512,7 @@ static void listen(struct pole *p, int64_t now_ns, struct cv_effects *out)
     pole_arm(p, POLE_TIMER_SILENCE, until_ns, until_ns, out);
 }
 
-/* No promise is in the way: promise, and answer. */
+/* No other promise binds this process: it promises, and answers. */
 static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim, int64_t now_ns,
                    struct cv_effects *out)
 {
@@ -521,21 +523,22 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
     const int64_t lease_ns = claim->lease_ns;
     const bool is_same = p->followed == leader && p->followed_epoch == epoch;
     if (epoch < p->followed_epoch && p->followed == leader) {
-        cv__effect_note(out, "HEARTBEAT of {peer} ignored: late, its epoch {number} was followed",
-                        leader, 0, p->followed_epoch);
+        cv__effect_note(
+            out, "HEARTBEAT of {peer} ignored: it is late, the later epoch {number} was followed",
+            leader, 0, p->followed_epoch);
         return false;
     }
     if (epoch <= p->followed_epoch && !is_same) {
         refuse(p, leader, out);
         if (p->role == POLE_SELECTING) {
-            /* It claims again, above what we have followed. */
+            /* The refused process claims again, above the epoch that we followed. */
             cv__pole_select(p, leader, p->followed_epoch + 1, now_ns, out);
         }
         return false;
     }
     p->epoch = cv__max_u64(p->epoch, epoch);
     int64_t saved_lease_ns = lease_to_save(p, lease_ns);
-    if (p->promise.to == leader) { /* an earlier heartbeat of it may have carried a longer one */
+    if (p->promise.to == leader) { /* its earlier heartbeat may have carried a longer lease */
         saved_lease_ns = cv__max64(saved_lease_ns, p->followed_lease_ns);
     }
     if (!is_same || saved_lease_ns != p->followed_lease_ns) {
@@ -553,7 +556,7 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
     pole_disarm(p, POLE_TIMER_ELECT, out);
     const int64_t bound_ns = p->promise.to == leader ? p->promise.until_ns : 0;
     p->promise = (struct pole_promise){leader, cv__max64(bound_ns, now_ns + lease_ns)};
-    CV_ASSERT(p->followed == leader); /* the pair that was saved is the one that is promised */
+    CV_ASSERT(p->followed == leader); /* the saved pair is the promised one */
     CV_ASSERT(p->followed_lease_ns >= lease_ns);
     CV_ASSERT(p->promise.until_ns <= now_ns + p->followed_lease_ns); /* a restart waits for it */
     pole_follow_write(cv__effect_send(out, leader, POLE_FOLLOW),
@@ -566,13 +569,14 @@ static bool follow(struct pole *p, cv_id leader, const struct pole_claim *claim,
     return true;
 }
 
-/* A promise to another runs: remember the newest claim, and answer it when the promise ends. */
+/* Bound by a promise to another: remembers the newest claim, and answers it when the promise
+ * ends. */
 static void postpone(struct pole *p, cv_id leader, const struct pole_claim *claim, int64_t now_ns,
                      struct cv_effects *out)
 {
     CV_ASSERT(is_bound(p, leader, now_ns));
     CV_ASSERT(!pole_is_claimant(p));
-    CV_ASSERT(leader != p->self); /* its own claim does not wait for an answer */
+    CV_ASSERT(leader != p->self); /* its own claim needs no answer */
     cv__effect_note(out,
                     p->promise.to != CV_ID_NONE
                         ? "HEARTBEAT not answered yet: promised to {peer} until {time}"
@@ -600,8 +604,8 @@ static void follow_pending(struct pole *p, int64_t now_ns, struct cv_effects *ou
     }
     if (leader != p->leader || now_ns - p->pending_ns >= p->epsilon_ns ||
         pole_peer(p, leader)->released_epoch >= claim.epoch) {
-        cv__effect_note(out, "the claim of {peer} that waited is not answered: it is over", leader,
-                        0, claim.epoch);
+        cv__effect_note(out, "the postponed claim of {peer} is not answered: it is over", leader, 0,
+                        claim.epoch);
         return;
     }
     (void)follow(p, leader, &claim, now_ns, out);
@@ -642,18 +646,19 @@ static bool yields_to(const struct pole *p, const struct pole_heartbeat *h,
     return cv__pole_is_larger(p, theirs, &p->own);
 }
 
-/* Why a heartbeat is not taken for one of a claimant or leader of today; NULL: it is. */
+/* Why a heartbeat is not one of a present claimant or leader; NULL: it is. */
 static const char *reason_to_ignore(struct pole *p, cv_id from, const struct pole_heartbeat *h)
 {
     CV_ASSERT(from != p->self);
     if (h->lease < 1 || h->lease > POLE_LEASE_NS_MAX || h->beat > h->lease || h->token > h->epoch) {
-        return "HEARTBEAT of {peer} ignored: its lease, beat or token cannot be";
+        return "HEARTBEAT of {peer} ignored: its lease, beat or token is out of range";
     }
     if (pole_peer(p, from)->released_epoch >= h->epoch) {
         return "HEARTBEAT of {peer} ignored: it has released epoch {number}";
     }
     if (h->established && h->token < p->token_max) {
-        return "HEARTBEAT of {peer} ignored: late, a leader after its epoch {number} was seen";
+        return "HEARTBEAT of {peer} ignored: it is late, a leader after its epoch {number} was "
+               "seen";
     }
     return NULL;
 }
@@ -668,12 +673,12 @@ static bool yield_claim(struct pole *p, int64_t now_ns, struct cv_effects *out)
         return false;
     }
     CV_ASSERT(p->promise.to != p->self);
-    p->retry_ns = p->round_ns; /* as after every choice that has ended: the back-off begins anew */
+    p->retry_ns = p->round_ns; /* the back-off restarts, as after the end of every choice */
     pole_arm(p, POLE_TIMER_RETRY, now_ns + p->round_ns, now_ns + p->round_ns, out);
     return true;
 }
 
-/* A heartbeat of today, heard by a process that neither claims nor leads. */
+/* A heartbeat of a present claimant or leader, heard by a process that neither claims nor leads. */
 static void consider_following(struct pole *p, cv_id from, const struct pole_heartbeat *h,
                                int64_t now_ns, struct cv_effects *out)
 {
@@ -694,8 +699,8 @@ static void consider_following(struct pole *p, cv_id from, const struct pole_hea
                         p->leader, 0, h->epoch);
         return;
     }
-    /* The application is told of a leader that is followed, whose epoch is saved: who told of one
-     * that it could forget in a crash would go back to an older one afterwards. */
+    /* The application is told only of a leader whose epoch is saved. Otherwise a crash could make
+     * this process forget it and report an older leader afterwards. */
     bool is_followed = false;
     if (is_bound(p, from, now_ns)) {
         postpone(p, from, &claim, now_ns, out);
@@ -718,7 +723,7 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
     CV_ASSERT(h.epoch < POLE_EPOCH_MAX);
     const char *reason = POLE_SCORE_READ(h, &theirs.score)
                              ? reason_to_ignore(p, from, &h)
-                             : "HEARTBEAT of {peer} ignored: its score cannot be";
+                             : "HEARTBEAT of {peer} ignored: its score is out of range";
     if (reason != NULL) {
         cv__effect_note(out, reason, from, 0, h.epoch);
         return;
@@ -730,7 +735,7 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
         p->awaited = CV_ID_NONE;
     }
     if (h.established) {
-        CV_ASSERT(h.token >= p->token_max); /* an older leader was ignored: it never falls */
+        CV_ASSERT(h.token >= p->token_max); /* never falls: older leaders were ignored */
         p->token_max = h.token;
         p->epoch = cv__max_u64(p->epoch, h.token);
         clear_doubts(p);
@@ -750,7 +755,7 @@ void cv__pole_on_heartbeat(struct pole *p, const struct cv_event *event, struct 
     consider_following(p, from, &h, event->now_ns, out);
 }
 
-/* Is it known when this heartbeat was sent, and with which lease? */
+/* Are the send time and the lease of this heartbeat still kept? */
 static bool is_kept(const struct pole *p, uint64_t seq)
 {
     return seq <= p->seq && seq + POLE_BEATS_KEPT > p->seq;
@@ -781,13 +786,14 @@ void cv__pole_on_follow(struct pole *p, const struct cv_event *event, struct cv_
 {
     const struct pole_follow f = pole_follow_read(event->message);
     const char *reason = reason_not_to_count(p, &f);
-    if (f.nonce == p->nonce && is_kept(p, f.seq)) { /* also if it comes too late to count */
+    /* measured even if it comes too late to count */
+    if (f.nonce == p->nonce && is_kept(p, f.seq)) {
         cv__pole_tune_answered(p, event->peer, f.seq, f.late, event->now_ns);
     }
     if (reason != NULL) {
         cv__effect_note(out, reason, event->peer, 0, f.epoch);
         if (!pole_is_claimant(p) && f.nonce == p->nonce && f.epoch == p->vain_epoch) {
-            note_slow(p, event, (event->now_ns - p->stood_ns) / 2, 0); /* two have to save */
+            note_slow(p, event, (event->now_ns - p->stood_ns) / 2, 0); /* the sum of two saves */
         }
         return;
     }
@@ -822,7 +828,7 @@ void cv__pole_on_refuse(struct pole *p, const struct cv_event *event, struct cv_
     }
 }
 
-/* The leader or claimant that this process had chosen is over: who is next? */
+/* The chosen leader or claimant has stepped down: chooses its successor. */
 static void succeed(struct pole *p, cv_id heir, uint64_t epoch, int64_t now_ns,
                     struct cv_effects *out)
 {
@@ -855,7 +861,7 @@ void cv__pole_on_release(struct pole *p, const struct cv_event *event, struct cv
     peer->released_epoch = cv__max_u64(peer->released_epoch, epoch);
     const bool was_leader = p->leader == from && p->leader_epoch <= epoch;
     CV_ASSERT(!was_leader || !pole_is_claimant(p));
-    CV_ASSERT(peer->released_epoch >= epoch); /* it never falls */
+    CV_ASSERT(peer->released_epoch >= epoch); /* never falls */
     if (p->promise.until_ns != 0 && p->promise.to == from && p->followed == from &&
         p->followed_epoch <= epoch) {
         end_promise(p);

@@ -16,12 +16,12 @@ const struct cv_option cv__pole_options[] = {
                              "the leader measures, and chooses heartbeat and lease"},
     [POLE_OPTION_DELTA] =
         {"delta", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S, NULL,
-         "a message takes no longer when all is well (lan 2ms, wan 150ms, loopback 500us)"},
+         "a message usually takes no longer than this (lan 2ms, wan 150ms, loopback 500us)"},
     [POLE_OPTION_SIGMA] = {"sigma", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 60 * NS_PER_S, NULL,
                            "a process reacts within this (lan 2ms, wan 10ms, loopback 500us)"},
-    [POLE_OPTION_HEARTBEAT] = {"heartbeat", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
-                               60 * NS_PER_S, NULL,
-                               "a leader is heard this often (lan 10ms, wan 100ms, loopback 2ms)"},
+    [POLE_OPTION_HEARTBEAT] =
+        {"heartbeat", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US, 60 * NS_PER_S, NULL,
+         "a leader sends a heartbeat this often (lan 10ms, wan 100ms, loopback 2ms)"},
     [POLE_OPTION_TIMEOUT] = {"timeout", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_US,
                              POLE_LEASE_NS_MAX, NULL,
                              "silence after which a leader is suspected (default: the larger of 4 "
@@ -42,14 +42,16 @@ const struct cv_option cv__pole_options[] = {
     [POLE_OPTION_PROBE] = {"probe", CV_OPTION_TIME, 500 * NS_PER_MS, NS_PER_MS, 60 * NS_PER_S, NULL,
                            "how often round trips are measured and inputs exchanged, if the oracle "
                            "needs them"},
-    [POLE_OPTION_FIRST] = {"first-wait", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 600 * NS_PER_S, NULL,
-                           "the first election waits so long for everybody's data (default: 4 "
-                           "round)"},
+    [POLE_OPTION_FIRST] =
+        {"first-wait", CV_OPTION_TIME, CV_OPTION_DERIVED, 0, 600 * NS_PER_S, NULL,
+         "the first election waits so long for the data of all members (default: 4 "
+         "round)"},
     [POLE_OPTION_RESIGN_MARGIN] = {"resign-margin", CV_OPTION_COUNT, 0, 0, 1000, NULL,
                                    "per cent by which another must be better for the leader to "
                                    "hand over to it; 0: it never does"},
     [POLE_OPTION_RESIGN_HOLD] = {"resign-hold", CV_OPTION_TIME, 10 * NS_PER_S, 0, 36000 * NS_PER_S,
-                                 NULL, "and for how long without a break"},
+                                 NULL,
+                                 "how long another must be better before the leader hands over"},
     [POLE_OPTION_HISTORY_UNIT] = {"history-unit", CV_OPTION_COUNT, 1024, 1, INT64_C(1) << 30, NULL,
                                   "bytes of one unit of history-length, for recovery"},
     [POLE_OPTION_WINDOW] = {"window", CV_OPTION_COUNT, 1 << 20, 1, INT64_C(1) << 40, NULL,
@@ -58,7 +60,7 @@ const struct cv_option cv__pole_options[] = {
                                "bytes per second of a line, for recovery"},
     [POLE_OPTION_EPOCHS] =
         {"epochs", CV_OPTION_COUNT, 0, 0, 4096, NULL,
-         "reserved with one save, so that an election waits for no disk; 0: each "
+         "epochs reserved with one save, so that an election waits for no disk; 0: each "
          "is saved on its own"},
     [POLE_OPTION_LEASE_MIN] = {"lease-min", CV_OPTION_TIME, CV_OPTION_DERIVED, NS_PER_MS,
                                POLE_LEASE_NS_MAX, NULL,
@@ -72,7 +74,7 @@ const struct cv_option cv__pole_options[] = {
 
 int64_t cv__pole_lead_of(int64_t lease_ns, int64_t drift_ppb)
 {
-    CV_ASSERT(drift_ppb >= 0); /* safety rests on it alone */
+    CV_ASSERT(drift_ppb >= 0); /* safety depends only on this bound */
     CV_ASSERT(lease_ns > 0);
     const int64_t lead_ns = lease_ns - (int64_t)((__int128)lease_ns * 2 * drift_ppb / NS_PER_S) - 1;
     CV_ASSERT(lead_ns < lease_ns); /* a leadership ends before the promises that it rests on */
@@ -94,8 +96,8 @@ int64_t cv__pole_wait_ns(const struct cv_config *config)
                      o[POLE_OPTION_HEARTBEAT] + o[POLE_OPTION_DELTA] + o[POLE_OPTION_SIGMA]);
 }
 
-/* Promises to somebody who is gone run out; the claims of two who gave up end, and both stand back;
- * then one election with its retries, and the first heartbeat of who won. */
+/* Promises to a process that is gone run out; two claimants in vain give up and stand back; then
+ * one election with its retries, and the first heartbeat of the winner. */
 int64_t cv__pole_settle_ns(const struct cv_config *config)
 {
     const int64_t *o = config->option;
@@ -109,8 +111,8 @@ int64_t cv__pole_settle_ns(const struct cv_config *config)
 }
 
 /* Each process that is not heard by a majority may be chosen once, claim in vain and stand back;
- * then come those that have not claimed yet. No strict bound: docs/pole.md says what was measured.
- */
+ * then come those that have not claimed yet. This is not a strict bound: docs/pole.md says what was
+ * measured. */
 int64_t cv__pole_graph_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->member_count >= 1);
@@ -123,8 +125,8 @@ int64_t cv__pole_timely_ns(const struct cv_config *config)
     return config->option[POLE_OPTION_DELTA];
 }
 
-/* The record: epoch followed, whom, the lease promised, epoch claimed. With blocks: the bound,
- * POLE_FOLLOWED_UNKNOWN, the longest lease promised, the bound. */
+/* The record: the epoch followed, its leader, the lease promised, the epoch claimed. With blocks:
+ * the bound, POLE_FOLLOWED_UNKNOWN, the longest lease promised, the bound. */
 uint64_t cv__pole_floor(const uint64_t *word, uint32_t word_count)
 {
     if (word_count != 4) {
@@ -133,8 +135,8 @@ uint64_t cv__pole_floor(const uint64_t *word, uint32_t word_count)
     return word[0] > word[3] ? word[0] : word[3];
 }
 
-/* The promise that is in the record, if there is one, still binds for its lease. Nobody ever claims
- * the very epoch `floor`, so that it is followed of nobody again. */
+/* The promise in the record, if any, still binds for its lease. No process ever claims the epoch
+ * `floor` itself, so it is not followed again. */
 uint32_t cv__pole_restore(const uint64_t *word, uint32_t word_count, uint64_t floor,
                           uint64_t ret_word[CV_PERSIST_WORDS_MAX])
 {
@@ -143,10 +145,10 @@ uint32_t cv__pole_restore(const uint64_t *word, uint32_t word_count, uint64_t fl
     ret_word[1] = is_there ? word[1] : CV_ID_NONE;
     ret_word[2] = is_there ? word[2] : 0;
     ret_word[3] = is_there && word[3] > floor ? word[3] : floor;
-    CV_ASSERT(!is_there || ret_word[0] >= word[0]); /* an epoch that was followed stays so */
-    CV_ASSERT(!is_there || ret_word[3] >= word[3]); /* one that was claimed, too */
-    CV_ASSERT(ret_word[0] >= floor);                /* nothing below it is followed again, ... */
-    CV_ASSERT(ret_word[3] >= floor);                /* ... and nothing is claimed again */
+    CV_ASSERT(!is_there || ret_word[0] >= word[0]); /* a followed epoch stays followed */
+    CV_ASSERT(!is_there || ret_word[3] >= word[3]); /* a claimed one stays claimed */
+    CV_ASSERT(ret_word[0] >= floor);                /* no epoch up to it is followed again, ... */
+    CV_ASSERT(ret_word[3] >= floor);                /* ... or claimed again */
     return 4;
 }
 
@@ -223,8 +225,8 @@ static int check_times(const struct cv_config *config, struct cv_errtext *reterr
     return CV_OK;
 }
 
-/* Times that follow from lease-max, until somebody has measured. A configuration that was derived
- * before has the same. */
+/* Times that follow from lease-max, until a leader has measured. Deriving them again gives the same
+ * times. */
 static int configure_auto(struct cv_config *config, struct cv_errtext *reterr)
 {
     const int64_t *o = config->option;
@@ -338,7 +340,7 @@ void cv__pole_contract(const struct cv_config *config, uint32_t *promises, uint3
                BIT(CV_ASSUME_NO_LOSS) | BIT(CV_ASSUME_PROMPT_PROCESSES) |
                BIT(CV_ASSUME_TRANSITIVE_LINKS) | BIT(CV_ASSUME_MAJORITY);
     if (config->option[POLE_OPTION_RESIGN_MARGIN] > 0) {
-        /* A better one may appear at any time, and between two leaders there is none. */
+        /* A better process may appear at any time, and between two leaders there is none. */
         *promises &= ~(CV_PROP(STABILITY) | CV_PROP(TERMINATION) | CV_PROP(AGREEMENT));
     }
     CV_ASSERT((*promises & CV_PROP(AT_MOST_ONE_LEADER)) != 0); /* whatever the options are */

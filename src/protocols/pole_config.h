@@ -40,10 +40,11 @@ extern const struct cv_option cv__pole_options[];
 int64_t cv__pole_lead_ns(const struct cv_config *config);
 int64_t cv__pole_lead_of(int64_t lease_ns, int64_t drift_ppb);
 
-/* A choice that has not claimed after this is passed over. */
+/* A chosen process that has not claimed after this is passed over. */
 int64_t cv__pole_wait_ns(const struct cv_config *config);
 
-/* How many of the preferred come after `self`, itself included; 0: it is not in the list. */
+/* How many ids of the preference list come from `self` on, itself included; 0: it is not in the
+ * list. */
 CV_NODISCARD int cv__pole_preference(const struct cv_config *config, uint32_t *ret_place,
                                      struct cv_errtext *reterr);
 

@@ -1,12 +1,12 @@
-/* src/protocols/pole_score.c - what a score is made of: measuring, exchanging, asking the oracle;
- * and resigning in favour of a better one [Becker11, sec. 3.3 and 5].
+/* src/protocols/pole_score.c - the inputs of scores: measuring and exchanging them, asking the
+ * oracle; and resigning in favour of a better process [Becker11, sec. 3.3 and 5].
  *
  * The core measures round trips itself, on its own clock: every process sends PROBE to all each
- * period, ECHO returns the stamp. No host has to be trusted or written for it, the simulator and a
- * real network give the same code the same question, and a replay of the events replays the scores.
- * PROBE and ECHO carry the sender's request rate and history length, so that RTT_i and F_i are two
- * columns of one table here; who does not answer for three periods leaves it. Nothing is sent if
- * neither the score nor resignation needs it. */
+ * period, ECHO returns the stamp. So no host needs code for this, the same code measures simulated
+ * and real networks, and a replay of the events replays the scores. PROBE and ECHO carry the
+ * sender's request rate and history length, so that RTT_i and F_i are two columns of one table
+ * here; a member that does not answer for three periods leaves it. Nothing is sent if neither the
+ * score nor resignation needs it. */
 #include "protocols/pole.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 #define RTT_UNKNOWN (-1)
 #define RTT_WEIGHT 8 /* a new sample moves the mean by one eighth */
 
-/* Who has not answered for so long is not there. */
+/* A member that has not answered for so long counts as absent. */
 static int64_t patience_ns(const struct pole *p)
 {
     CV_ASSERT(p->probe_ns > 0);
@@ -65,9 +65,8 @@ void cv__pole_get_score(struct pole *p, uint64_t epoch, int64_t now_ns, struct c
     memset(pole_inputs(p), 0, p->member_count * sizeof(struct cv_oracle_peer)); /* only scratch */
 }
 
-/* Everybody's, not only a quorum's: who happens to answer first is near, and a score made of the
- * near ones alone flatters. Who does not answer at all is not waited for longer than
- * `first-wait`. */
+/* The data of all members, not only of a quorum: near members answer first, and a score from these
+ * alone is too good. Members that do not answer are waited for at most `first-wait`. */
 bool cv__pole_has_data(struct pole *p, int64_t now_ns)
 {
     uint32_t known = 1;
@@ -80,9 +79,9 @@ bool cv__pole_has_data(struct pole *p, int64_t now_ns)
 
 /* ---- Resignation ----------------------------------------------------------------------------- */
 
-/* Somebody has been better by the margin for the whole hold, and follows us: it is the heir. The
- * leadership is not cut short, for nobody asked the host to stop the work: it is not prolonged any
- * more, and the heir is named when its time is over. */
+/* A follower that has been better by the margin for the whole hold becomes the heir. The leadership
+ * is not cut short, because the host was not asked to stop the work: it is not renewed any more,
+ * and the heir is named when its time is over. */
 static void consider_resigning(struct pole *p, int64_t now_ns)
 {
     CV_ASSERT(p->role == POLE_LEADING);
@@ -132,7 +131,8 @@ void cv__pole_on_probe_time(struct pole *p, int64_t now_ns, struct cv_effects *o
                                      .history = p->history,
                                      POLE_SCORE_INIT(score)};
     pole_probe_write(cv__effect_send_all(out, POLE_PROBE), probe);
-    /* Often until the first scores are known; then at other times than the other members. */
+    /* Frequent until the first scores are known; then at random, so that members do not probe
+     * together. */
     const int64_t period_ns = p->is_ready ? p->probe_ns : cv__min64(p->probe_ns, p->eta_ns);
     pole_arm(p, POLE_TIMER_PROBE, now_ns + period_ns - period_ns / 8, now_ns + period_ns, out);
 }
@@ -144,7 +144,8 @@ void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_e
     struct pole_peer *peer = pole_peer(p, event->peer);
     peer->has_score = POLE_SCORE_READ(probe, &peer->score);
     if (!peer->has_score) {
-        cv__effect_note(out, "score in PROBE of {peer} ignored: it cannot be", event->peer, 0, 0);
+        cv__effect_note(out, "score in PROBE of {peer} ignored: it is out of range", event->peer, 0,
+                        0);
     }
     peer->rate = probe.rate;
     peer->history = probe.history;
@@ -153,9 +154,9 @@ void cv__pole_on_probe(struct pole *p, const struct cv_event *event, struct cv_e
         (struct pole_echo){.stamp = probe.stamp, .rate = p->rate, .history = p->history});
 }
 
-/* The echo of any probe of this life counts, once and unless a later one was answered before: a
- * round trip may be longer than the period. What comes after everybody has given up on it does not:
- * it would measure the network's memory. */
+/* The echo of any probe of this life counts once, unless a later probe was answered before: a round
+ * trip may be longer than the period. An echo that comes after the patience is over does not count:
+ * it would measure queues in the network. */
 static bool is_measure(const struct pole *p, const struct pole_peer *peer, uint64_t stamp,
                        int64_t now_ns)
 {
@@ -173,7 +174,8 @@ void cv__pole_on_echo(struct pole *p, const struct cv_event *event, struct cv_ef
     struct pole_peer *peer = pole_peer(p, event->peer);
     peer->rate = echo.rate;
     peer->history = echo.history;
-    const uint64_t stamp = echo.stamp ^ p->nonce; /* of another life: none of our instants */
+    /* for an echo of another life: not one of our instants */
+    const uint64_t stamp = echo.stamp ^ p->nonce;
     if (!is_measure(p, peer, stamp, event->now_ns)) {
         cv__effect_note(out, "ECHO of {peer} measures nothing: late, repeated or not ours",
                         event->peer, 0, echo.stamp);

@@ -6,15 +6,15 @@
  *   Otherwise the best score without a quorum is chosen for ever (T20, T21): a score never vetoes.
  * - Only proposals of the present epoch count, and votes never count as proposals.
  * - The round is not restarted by later proposals; the back-off is capped.
- * - All but a leader that fell silent are enough to choose at once. Where a quorum is all that are
- *   left, the best of them claims as soon as all have proposed: has_won().
+ * - A process chooses at once when all have proposed except a leader that fell silent. If no more
+ *   than a quorum is left, the best of them claims as soon as all have proposed: has_won().
  * - A choice that does not claim in time is passed over until an established leader is seen.
- * - Who claimed in vain has had its turn: it proposes as if it had not heard a quorum, until a
- *   leader is established or a round ends in which nobody else has heard one either. So everybody
- *   that may stand claims once before anybody claims again. Where links are cut one way, a process
- *   may hear a majority that does not hear it: without turns, two of those with good scores claim
- *   in vain by turns for ever, the one back before the other gives up.
- * Safe because a choice binds nobody; see pole_claim.c. */
+ * - A process that claimed in vain has had its turn: it proposes as if it had not heard a quorum,
+ *   until a leader is established, or a round ends in which no other process has heard one either.
+ *   So every candidate claims once before any claims again. If links are cut in one direction, a
+ *   process may hear a majority that does not hear it: without turns, two such processes with good
+ *   scores would claim in vain alternately for ever, one back before the other gives up.
+ * All this is safe because a choice binds no process; see pole_claim.c. */
 #include "protocols/pole.h"
 
 bool cv__pole_is_larger(const struct pole *p, const struct pole_proposal *a,
@@ -71,7 +71,7 @@ static void answer(struct pole *p, cv_id to, struct cv_effects *out)
     fill_proposal(p, cv__effect_send(out, to, POLE_PROPOSE));
 }
 
-/* This process has heard a quorum, and may stand: its proposal says so. */
+/* This process has heard a quorum and may be a candidate: its proposal says so. */
 static bool become_quorate(struct pole *p)
 {
     CV_ASSERT(p->own.id == p->self);
@@ -90,7 +90,7 @@ static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
     CV_ASSERT(p->role == POLE_SELECTING);
     CV_ASSERT(cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self)); /* it has heard a quorum */
-    if (p->best.id == p->self && !may_stand(p)) {                   /* the retries go on */
+    if (p->best.id == p->self && !may_stand(p)) {                   /* it keeps proposing */
         cv__effect_note(out,
                         p->is_candidate ? "best proposal, but does not claim: stands back"
                                         : "best proposal, but does not claim: not a candidate",
@@ -98,7 +98,7 @@ static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
         return;
     }
     if (!p->best.is_quorate && become_quorate(p)) {
-        p->has_had_turn = false; /* so have all others that may stand: the next turns begin */
+        p->has_had_turn = false; /* all other candidates have had theirs: the next turns begin */
         broadcast(p, out);
         arm_elect(p, now_ns, out);
         return;
@@ -106,20 +106,21 @@ static void elect(struct pole *p, int64_t now_ns, struct cv_effects *out)
     cv__pole_select(p, p->best.id, p->epoch, now_ns, out);
 }
 
-/* Have all proposed and heard a quorum, or at least all that are worth waiting for? */
+/* Have all proposed and heard a quorum, except the suspect, which is not waited for? */
 static bool is_complete(struct pole *p)
 {
-    CV_ASSERT(p->suspect != p->self); /* nobody suspects itself */
+    CV_ASSERT(p->suspect != p->self); /* a process does not suspect itself */
     const uint64_t *heard = pole_set(p, POLE_SET_QUORATE);
     const bool misses_suspect = p->suspect != CV_ID_NONE && !cv__set_has(heard, p->suspect);
     return cv__set_count(heard, p->member_count) + misses_suspect == p->member_count;
 }
 
-/* [Ours] Has everybody but the lost leader proposed, and nobody better than this process, which has
- * just heard a quorum? Then it would be chosen as soon as the others have told that they have heard
- * one, too: whoever has not is not chosen before it, and whoever has is not better. So it claims a
- * transmission earlier. The others wait: the best of them may not have heard a quorum. `was_best`:
- * before it was known who has heard one, because that comes before the score. */
+/* [Ours] Have all processes but the lost leader proposed, none of them better than this process,
+ * which has just heard a quorum? Then it would be chosen as soon as the others report that they
+ * have heard a quorum too: a process that has not is not chosen before it, and one that has is not
+ * better. So it claims one transmission earlier. The others wait: the best of them may not have
+ * heard a quorum. `was_best`: its proposal was the best before it was known which processes are
+ * quorate, because that comes before the score. */
 static bool has_won(struct pole *p, bool was_best)
 {
     CV_ASSERT(p->suspect != p->self);
@@ -129,7 +130,7 @@ static bool has_won(struct pole *p, bool was_best)
            cv__set_count(proposed, p->member_count) + 1 == p->member_count;
 }
 
-/* [Alg. 1, start-timer?] Somebody has proposed in this epoch. */
+/* [Alg. 1, start-timer?] A process has proposed in this epoch. */
 static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_ns,
                   struct cv_effects *out)
 {
@@ -162,7 +163,7 @@ static void count(struct pole *p, cv_id id, bool has_heard_quorum, int64_t now_n
 
 void cv__pole_reset_epoch(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(!pole_is_leading(p)); /* a leadership is ended by cv__pole_abdicate() only */
+    CV_ASSERT(!pole_is_leading(p)); /* only cv__pole_abdicate() ends a leadership */
     CV_ASSERT(p->epoch >= p->followed_epoch);
     cv__pole_become(p, POLE_SELECTING, CV_ID_NONE);
     CV_ASSERT(p->promise.to != p->self);
@@ -193,14 +194,14 @@ static void arm_retry(struct pole *p, int64_t now_ns, struct cv_effects *out)
 
 void cv__pole_new_election(struct pole *p, int64_t now_ns, struct cv_effects *out)
 {
-    CV_ASSERT(!pole_is_claimant(p)); /* what it claimed was released before */
+    CV_ASSERT(!pole_is_claimant(p)); /* its claim was released before */
     cv__pole_forget(p, CV_REASON_SUSPECTED, out);
     p->epoch = cv__max_u64(p->epoch, p->leader_epoch) + 1;
     p->retry_ns = p->round_ns;
     CV_ASSERT(p->epoch > p->leader_epoch);
     CV_ASSERT(p->epoch > p->followed_epoch);
     cv__pole_reset_epoch(p, now_ns, out);
-    if (p->role == POLE_SELECTING) { /* a cluster of one has decided */
+    if (p->role == POLE_SELECTING) { /* not if a cluster of one has chosen already */
         broadcast(p, out);
         arm_retry(p, now_ns, out);
     }
@@ -213,7 +214,7 @@ void cv__pole_select(struct pole *p, cv_id leader, uint64_t epoch, int64_t now_n
     CV_ASSERT(leader != CV_ID_NONE);
     CV_ASSERT(leader != p->self || may_stand(p));
     CV_ASSERT(leader <= p->member_count); /* checked by the codec */
-    CV_ASSERT(p->promise.to != p->self);  /* what it claimed was released before */
+    CV_ASSERT(p->promise.to != p->self);  /* its claim was released before */
     pole_disarm(p, POLE_TIMER_ELECT, out);
     pole_disarm(p, POLE_TIMER_RETRY, out);
     pole_disarm(p, POLE_TIMER_SILENCE, out);
@@ -270,7 +271,7 @@ void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv
         return;
     }
     if (!POLE_SCORE_READ(propose, &proposal.score)) {
-        cv__effect_note(out, "PROPOSE of {peer} ignored: its score cannot be", event->peer, 0,
+        cv__effect_note(out, "PROPOSE of {peer} ignored: its score is out of range", event->peer, 0,
                         propose.epoch);
         return;
     }
@@ -299,8 +300,9 @@ void cv__pole_on_propose(struct pole *p, const struct cv_event *event, struct cv
     count(p, event->peer, propose.heard, event->now_ns, out);
 }
 
-/* [Alg. 1, lines 54-63] Each sender's newest vote; the leader's own must be among them, so that a
- * dead one is not chosen again (line 60). Nobody chooses itself by what others think. */
+/* [Alg. 1, lines 54-63] Each sender's newest vote counts; the leader's own must be among them, so
+ * that a dead leader is not chosen again (line 60). No process chooses itself by the votes of
+ * others. */
 void cv__pole_on_vote(struct pole *p, const struct cv_event *event, struct cv_effects *out)
 {
     CV_ASSERT(event->peer != p->self);
@@ -348,7 +350,7 @@ void cv__pole_on_retry(struct pole *p, int64_t now_ns, struct cv_effects *out)
     arm_retry(p, now_ns, out);
     if (cv__set_has(pole_set(p, POLE_SET_QUORATE), p->self) &&
         (p->armed & BIT(POLE_TIMER_ELECT)) == 0) {
-        elect(p, now_ns, out); /* its round ended while we stood back: is another the best now? */
+        elect(p, now_ns, out); /* a round ended while we stood back: another may be the best now */
     }
 }
 
@@ -386,8 +388,8 @@ void cv__pole_on_back(struct pole *p, int64_t now_ns, struct cv_effects *out)
         return;
     }
     const bool has_round = (p->armed & BIT(POLE_TIMER_ELECT)) != 0;
-    if (p->has_had_turn) { /* the end of a round shows whether there is somebody to go first */
-        if (!has_round) {  /* what it heard may be old: the others may follow somebody by now */
+    if (p->has_had_turn) { /* the end of a round shows whether another candidate goes first */
+        if (!has_round) {  /* its knowledge may be old: the others may follow a leader by now */
             cv__pole_new_election(p, now_ns, out);
         }
     } else if (become_quorate(p)) {

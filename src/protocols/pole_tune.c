@@ -4,29 +4,29 @@
  * heartbeat and its answer take, how many of them are lost, and how late its timers and those of
  * its followers are (a follower says so in FOLLOW). From the worst of those that follow it chooses
  * a lease within lease-min and lease-max and how often it is heard; both travel in the heartbeat,
- * and whoever follows takes its own times from the lease. What was measured is kept as a peak that
- * decays, so it widens at once (twofold at most within one lease: one stop of a process looks like
- * a slow network, and is over) and narrows by a sixteenth in a second.
+ * and followers take their own times from the lease. Measurements are kept as a decaying peak: the
+ * lease widens at once (at most to twice its length within one lease, because one pause of a
+ * process looks like a slow network) and narrows by a sixteenth per second.
  *
- * Nobody has measured before the first election, so everybody begins with lease-max. An election
- * waits for time-outs only if somebody is missing, so on a fast network it is fast all the same.
- * What shows that the times are too short widens them: a claim in vain, a lease that was lost, a
- * message whose delay may have been too long.
+ * Before the first election nothing was measured, so all members begin with lease-max. An election
+ * waits for time-outs only if a member is missing, so it is fast on a fast network nevertheless.
+ * Three signs of too short times widen them: a claim in vain, a lost lease, a message whose delay
+ * may have been too long.
  *
  * WHY NEVER TWO LEADERS. The argument of pole_claim.c is for one lease; with one lease for each
  * heartbeat it is the same, heartbeat by heartbeat, and needs rho alone:
  * - FOLLOW binds the follower for the lease that was in the heartbeat it answers, from when it was
  *   received. A later heartbeat with a shorter lease does not end that promise earlier.
  * - The leader counts the answer from when it sent that heartbeat, with the lease that was in it
- *   (carries_ns), whatever it has chosen since. So each answer carries it until before the promise
- *   ends, and the majority's earliest end is what it leads by.
- * - A restarted process does not know which leases it had promised or led by. It follows nobody and
- *   releases nothing for the longest lease it may have heard: lease-max, which is what is saved
+ *   (carries_ns), whatever it has chosen since. So each answer carries the leadership until before
+ *   the promise ends, and the leadership ends at the majority's earliest end.
+ * - A restarted process does not know which leases it had promised or led by. It follows no process
+ *   and releases nothing for the longest lease it may have heard: lease-max, which is what is saved
  *   with a promise, or a longer one if it was in a heartbeat. So a changed lease needs no save.
- * - Hosts wait for lease-max, too, where they wait for promises: a member without a state, and a
- *   witness that may say that nothing of the earlier life is left (cv_protocol.lease_ns).
- * What is measured decides how fast and how steady elections are, and nothing else: a process that
- * reports nonsense can make leases as long as lease-max or as short as lease-min. */
+ * - Hosts that wait for promises to end also wait for lease-max: a member without a state, and a
+ *   witness before it reports that nothing of the earlier life is left (cv_protocol.lease_ns).
+ * Measurements decide only how fast and how steady elections are: a process that reports nonsense
+ * can make leases as long as lease-max or as short as lease-min. */
 #include "protocols/pole_tune.h"
 
 #include "protocols/pole.h"
@@ -34,23 +34,23 @@
 
 #define SECOND NS_PER_S
 #define TRIP_DECAY 8  /* round trips: the peak loses an eighth in a second */
-#define LATE_DECAY 64 /* lateness comes in bursts, with long pauses between them */
+#define LATE_DECAY 64 /* the same for lateness, which comes in bursts with long pauses between */
 #define NARROW 16     /* the lease loses at most a sixteenth in a second */
 #define DECAY_STEPS_MAX 128
 #define LOSS_UNIT INT64_C(1000000)
 #define LOSS_WEIGHT 64 /* the share of lost heartbeats is a mean over about this number */
-#define LOSS_GAP_MAX 8 /* more in a row: it was cut off or stopped, and that is not loss */
-#define BEATS_MIN 4    /* heartbeats that are sent where one would be enough ... */
-#define BEATS_MAX 24   /* ... and at most, where messages are lost ... */
-#define BEATS_ROOM 8   /* ... of which a lease has room for these; for more it is widened */
+#define LOSS_GAP_MAX 8 /* more in a row are not loss: the process was cut off or stopped */
+#define BEATS_MIN 4    /* heartbeats sent when one would be enough, ... */
+#define BEATS_MAX 24   /* ... at most so many if messages are lost, ... */
+#define BEATS_ROOM 8   /* ... so many fit into a lease; for more it is widened */
 
-/* What the lease is made of: 2 round trips and 5 times the lateness. The answer to a heartbeat
- * takes one, and the heartbeats of another are under way meanwhile; a late timer delays sending and
- * receiving, and a peak that was seen is not the largest there is. */
+/* A lease is 2 round trips and 5 times the lateness. The answer to a heartbeat takes one round
+ * trip, and the next heartbeats are under way for another. A late timer delays sending and
+ * receiving, and the largest lateness seen so far is not the largest possible. */
 #define TRIPS_IN_LEASE 2
 #define LATES_IN_LEASE 5
 
-#define BEAT_NS_MAX (20 * NS_PER_MS) /* more often costs little, and measures more */
+#define BEAT_NS_MAX (20 * NS_PER_MS) /* frequent heartbeats cost little and measure more */
 
 /* ---- Times from a lease ---------------------------------------------------------------------- */
 
@@ -77,7 +77,7 @@ int64_t cv__pole_tune_round_ns(int64_t lease_ns)
     return lease_ns - lease_ns / 16; /* at least 3 delta + sigma */
 }
 
-/* Not more than 64 in two leases: the send times of no more are kept. */
+/* At most POLE_BEATS_KEPT heartbeats in two leases, because only their send times are kept. */
 int64_t cv__pole_tune_beat_ns(int64_t lease_ns, int64_t wanted_ns)
 {
     const int64_t most_ns = cv__min64(lease_ns / 5, BEAT_NS_MAX);
@@ -103,7 +103,8 @@ static void set_times(struct pole *p, int64_t lease_ns, int64_t beat_ns)
     p->round_ns = cv__pole_tune_round_ns(lease_ns);
     p->retry_ns_max = 4 * p->round_ns;
     p->wait_ns = 2 * p->round_ns;
-    CV_ASSERT(p->lead_ns < p->lease_ns); /* a leadership is over before the promises to it are */
+    /* a leadership ends before the promises that it rests on */
+    CV_ASSERT(p->lead_ns < p->lease_ns);
 }
 
 void cv__pole_tune_init(struct pole *p, const struct cv_config *config)
@@ -118,10 +119,10 @@ void cv__pole_tune_init(struct pole *p, const struct cv_config *config)
     t->drift_ppb = config->drift_ppb;
     t->lease_ns_min = o[POLE_OPTION_LEASE_MIN];
     set_times(p, p->lease_ns, p->eta_ns);
-    CV_ASSERT(p->lease_ns == t->lease_ns_max); /* nothing is known yet */
+    CV_ASSERT(p->lease_ns == t->lease_ns_max); /* nothing is measured yet */
 }
 
-/* ---- What is measured ------------------------------------------------------------------------ */
+/* ---- Measurements ---------------------------------------------------------------------------- */
 
 static int64_t decayed(int64_t ns, int64_t part)
 {
@@ -147,7 +148,7 @@ static void decay(struct pole *p, int64_t now_ns)
     }
 }
 
-/* A process that was stopped is late, too, by any time; half a lease is enough to widen it. */
+/* A process that was stopped may be late by any time; half a lease is enough to widen the lease. */
 void cv__pole_tune_fired(struct pole *p, uint32_t timer, int64_t now_ns)
 {
     struct pole_tuning *t = &p->tuning;
@@ -162,11 +163,11 @@ void cv__pole_tune_fired(struct pole *p, uint32_t timer, int64_t now_ns)
     t->due_ns[timer] = 0;
 }
 
-/* Heartbeats between the last one that was answered and this one are lost, or their answers are. */
+/* The heartbeats between the last answered one and this one are lost, or their answers are. */
 static void note_loss(struct pole_peer *peer, uint64_t seq)
 {
     if (seq <= peer->trip_seq) {
-        return; /* overtaken by a later one */
+        return; /* a later answer came first */
     }
     const uint64_t missing = peer->trip_seq != 0 ? seq - peer->trip_seq - 1 : 0;
     for (uint64_t i = 0; i < missing && i < LOSS_GAP_MAX; i++) {
@@ -187,7 +188,7 @@ void cv__pole_tune_answered(struct pole *p, cv_id from, uint64_t seq, uint64_t l
         return;
     }
     decay(p, now_ns);
-    /* An answer that comes to a leader after a lease tells of a process that was stopped. */
+    /* An answer that takes longer than a lease comes from a process that was stopped. */
     const int64_t most_ns = pole_is_leading(p) ? p->lease_ns : p->tuning.lease_ns_max;
     const int64_t trip_ns = cv__min64(now_ns - p->sent_ns[seq % POLE_BEATS_KEPT], most_ns);
     CV_ASSERT(trip_ns >= 0);
@@ -196,9 +197,9 @@ void cv__pole_tune_answered(struct pole *p, cv_id from, uint64_t seq, uint64_t l
     note_loss(peer, seq);
 }
 
-/* ---- What is chosen -------------------------------------------------------------------------- */
+/* ---- The choice of times --------------------------------------------------------------------- */
 
-/* After this number of heartbeats in a row it is as good as certain that one was answered. */
+/* Among this number of heartbeats in a row, one is answered almost certainly. */
 static int64_t beats_needed(int64_t loss)
 {
     CV_ASSERT(loss >= 0);
@@ -214,8 +215,8 @@ struct choice {
     int64_t lease_ns, trip_ns, late_ns, beats;
 };
 
-/* The worst of those whose promises run, since a leader does not need the others; and of all, when
- * there are no promises yet. */
+/* The worst values of the members whose promises are valid, since a leader does not need the
+ * others; of all members, if there are no promises yet. */
 static struct choice choose(struct pole *p, int64_t now_ns)
 {
     const struct pole_tuning *t = &p->tuning;
@@ -239,7 +240,7 @@ static struct choice choose(struct pole *p, int64_t now_ns)
     return c;
 }
 
-/* A claimant has nothing to lose yet, and takes what it has measured. */
+/* A claimant has no lease to lose yet, and takes the measured value as it is. */
 static int64_t widened(const struct pole *p, int64_t lease_ns)
 {
     CV_ASSERT(lease_ns > p->lease_ns);

@@ -1,5 +1,5 @@
-/* src/protocols/registry.c - the list of protocols. A new one is its file, a line here and in
- * registry.h, its tests. */
+/* src/protocols/registry.c - the list of protocols. A new one needs its file, a line here and in
+ * registry.h, and its tests. */
 #include "protocols/registry.h"
 
 #include "core/types.h"

@@ -1,5 +1,5 @@
-/* src/protocols/ring.c - the ring algorithm [NITR]: a list of the living goes round, the highest
- * id on it leads.
+/* src/protocols/ring.c - the ring algorithm [NITR]: a list of the living goes round, the highest id
+ * on it leads.
  *
  * A process that misses the coordinator sends ELECTION with an active list of just itself to its
  * successor; each process adds itself and passes it on. Back at its initiator, the highest id of
@@ -7,12 +7,12 @@
  * once are allowed: they see the same living processes and agree.
  *
  * The active list travels as a set: its order is the ring's order from the initiator on, so the set
- * and the initiator say the same in fewer bytes.
+ * and the initiator contain the same in fewer bytes.
  *
  * Ours: if the initiator died meanwhile, the first process that finds itself on the list already
- * concludes the election in its place. A COORDINATOR that tells a process nothing new has been
- * round, or meets the path of an equal one, and ends there. An ELECTION ends after 2N hops whatever
- * happens. A starting process listens for a heartbeat before it elects: joining disturbs nobody.
+ * concludes the election in its place. A COORDINATOR ends at a process that knows its content
+ * already: it has been round, or follows an equal one. An ELECTION ends after 2N hops in any case.
+ * A starting process listens for a heartbeat before it elects: joining does not disturb the others.
  * Two coordinators that meet again after a partition refuse each other's claims, which makes the
  * smaller claim's owner start an election among all. Acknowledgements and skipping: hop.h; terms,
  * refusals and resigning: classic.h.
@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-/* The number is filled in when a message is handed on. */
+/* cv__hop_send() fills in the number. */
 #define ELECTION_FIELDS(FIELD) \
     HOP_HEAD_FIELDS(FIELD)     \
     FIELD(ID, initiator)       \
@@ -46,7 +46,7 @@ static const struct classic_rules ring_rules;
 struct ring {
     struct classic c;
     struct hop hop;
-    uint64_t sets[]; /* those of the hop's slots, and one to build a list in */
+    uint64_t sets[]; /* one for each slot of the hop, and one to build a list in */
 };
 
 static uint64_t *workspace(struct ring *r)
@@ -56,7 +56,7 @@ static uint64_t *workspace(struct ring *r)
 
 static int ring_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
-    /* Twice round the ring, with every process dead but two. */
+    /* Twice round the ring, with all processes dead but two. */
     CV_ASSERT(config->member_count >= 1);
     const int64_t delta = config->option[CLASSIC_OPTION_DELTA];
     const int64_t round = config->member_count * (2 * delta + cv__classic_answer_ns(config));
@@ -102,7 +102,7 @@ static bool pass_on(struct ring *r, const struct cv_message *message, int64_t no
 /* [NITR, ring, step 1] */
 static void ring_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out)
 {
-    (void)dead; /* the ring finds out by itself */
+    (void)dead; /* hop.c skips it when it does not acknowledge */
     struct ring *r = (struct ring *)c;
     uint64_t *active = workspace(r);
     CV_ASSERT(c->leader == CV_ID_NONE);
@@ -144,7 +144,7 @@ static void ring_conclude(struct ring *r, const uint64_t *active, int64_t now_ns
     } else {
         cv__classic_claim(c, &ring_rules, cv__classic_next_term(c), highest, highest, now_ns, out);
     }
-    (void)pass_on(r, &coordinator, now_ns, out); /* alone: there is nobody to tell */
+    (void)pass_on(r, &coordinator, now_ns, out); /* false: alone, no process to tell */
 }
 
 /* Adds itself and passes the list on. */
@@ -159,7 +159,7 @@ static void ring_join(struct ring *r, struct ring_election election, uint64_t *a
     }
     election.term = c->term;
     election.hops++;
-    CV_ASSERT(election.hops <= 2 * (uint64_t)c->member_count); /* no list goes round for ever */
+    CV_ASSERT(election.hops <= 2 * (uint64_t)c->member_count); /* see ring_on_election() */
     election.active = list_of(r, active);
     struct cv_message message = {.type = HOP_ELECTION};
     ring_election_write(&message, election);
@@ -167,7 +167,7 @@ static void ring_join(struct ring *r, struct ring_election election, uint64_t *a
     if (is_orphan && cv__classic_stands(c)) {
         cv__classic_await(c, &ring_rules, HOP_ELECTING, now_ns, c->coordinator_ns, out);
     }
-    (void)pass_on(r, &message, now_ns, out); /* alone: it ends here, we elect in time */
+    (void)pass_on(r, &message, now_ns, out); /* false: alone; TIMER_ELECTION follows */
 }
 
 /* [NITR, ring, step 2] */
@@ -182,7 +182,7 @@ static void ring_on_election(struct classic *c, const struct cv_event *event,
     cv__set_copy(active, election.active.word, c->member_count);
     const bool is_listed = cv__set_has(active, c->self);
     if (election.initiator == c->self && !is_listed) {
-        cv__effect_note(out, "ELECTION of {peer} ignored: it claims to be ours, and is not",
+        cv__effect_note(out, "ELECTION of {peer} ignored: it is ours, but does not list us",
                         event->peer, 0, 0);
     } else if (election.initiator == c->self && c->role != HOP_ELECTING) {
         cv__effect_note(out, "ELECTION ends here: it is ours, and not needed any more", c->self, 0,

@@ -1,22 +1,22 @@
 /* src/protocols/ring_modified.c - the modified ring [NITR]: only the greatest id stays in the ring.
  *
  * A process that misses the coordinator sends its id to its successor (ELECTION). A receiver
- * forwards the greater of that id and its own; one that has forwarded an id already swallows
- * whatever is not greater, so that of several concurrent elections only the greatest id goes on.
- * The id that returns to its owner leads, and the owner circulates COORDINATOR.
+ * forwards the greater of that id and its own; one that has forwarded an id already drops ids that
+ * are not greater, so that of several concurrent elections only the one with the greatest id goes
+ * on. The id that returns to its owner leads, and the owner circulates COORDINATOR.
  *
- * Ours: a process that still has a coordinator takes part all the same (somebody misses it), and
- * the next heartbeat ends that; the coordinator itself lets the election end where it stands. If
- * the owner of the greatest id dies meanwhile, its message ends where it comes by a second time
- * (not greater than what was forwarded there), and whoever waits for the coordinator in vain
- * forgets what it forwarded and starts again; an ELECTION ends after 2N hops in any case. A
- * starting process listens before it elects. Acknowledgements and skipping: hop.h; terms, refusals
- * and resigning: classic.h.
+ * Ours: a process that still has a coordinator takes part nevertheless, because the initiator
+ * misses the coordinator; the next heartbeat ends that. The coordinator itself does not pass an
+ * ELECTION on. If the owner of the greatest id dies meanwhile, its message ends at the first
+ * process that it reaches a second time, where it is not greater than the id forwarded before. A
+ * process that waits in vain for the coordinator forgets the id it forwarded, and starts again. An
+ * ELECTION ends after 2N hops in any case. A starting process listens before it elects.
+ * Acknowledgements and skipping: hop.h; terms, refusals and resigning: classic.h.
  *
  * Assumed: synchrony. Under a partition or a pause two processes lead. */
 #include "protocols/hop.h"
 
-/* The number is filled in when a message is handed on. */
+/* cv__hop_send() fills in the number. */
 #define ELECTION_FIELDS(FIELD) \
     HOP_HEAD_FIELDS(FIELD)     \
     FIELD(ID, initiator)       \
@@ -37,13 +37,13 @@ static const struct classic_rules modified_rules;
 struct ring_modified {
     struct classic c;
     struct hop hop;
-    uint64_t forwarded; /* greatest id forwarded; counts while participating */
+    uint64_t forwarded; /* greatest id forwarded; valid while participating */
 };
 
 static int modified_configure(struct cv_config *config, struct cv_errtext *reterr)
 {
-    /* The greatest id is met after a round at most, comes home after another, and is announced in a
-     * third; with every process dead but two. */
+    /* The election reaches the greatest id within one round, that id returns to its owner after
+     * another, and is announced in a third; with all processes dead but two. */
     CV_ASSERT(config->member_count >= 1);
     const int64_t delta = config->option[CLASSIC_OPTION_DELTA];
     const int64_t round = config->member_count * (3 * delta + cv__classic_answer_ns(config));
@@ -88,14 +88,14 @@ static void modified_lead(struct ring_modified *r, int64_t now_ns, struct cv_eff
     struct cv_message coordinator = {.type = HOP_COORDINATOR};
     modified_coordinator_write(
         &coordinator, (struct modified_coordinator){.term = c->claim_term, .leader = c->self});
-    (void)pass_on(r, &coordinator, now_ns, out); /* alone: there is nobody to tell */
+    (void)pass_on(r, &coordinator, now_ns, out); /* false: alone, no process to tell */
 }
 
 static void forward(struct ring_modified *r, cv_id initiator, cv_id greatest, uint64_t hops,
                     int64_t now_ns, struct cv_effects *out)
 {
     struct classic *c = &r->c;
-    CV_ASSERT(c->leader != c->self); /* a coordinator lets the election end */
+    CV_ASSERT(c->leader != c->self); /* a coordinator does not pass it on */
     CV_ASSERT(c->role != HOP_ELECTING || greatest > r->forwarded || initiator == c->self);
     struct cv_message election = {.type = HOP_ELECTION};
     modified_election_write(&election, (struct modified_election){.term = c->term,
@@ -113,7 +113,7 @@ static void forward(struct ring_modified *r, cv_id initiator, cv_id greatest, ui
 
 static void modified_elect(struct classic *c, cv_id dead, int64_t now_ns, struct cv_effects *out)
 {
-    (void)dead; /* the ring finds out by itself */
+    (void)dead; /* hop.c skips it when it does not acknowledge */
     CV_ASSERT(cv__classic_stands(c));
     CV_ASSERT(c->leader == CV_ID_NONE);
     forward((struct ring_modified *)c, c->self, c->self, 1, now_ns, out);

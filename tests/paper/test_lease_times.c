@@ -420,7 +420,7 @@ static void each_answer_that_is_ignored_has_its_reason(void **unused)
     assert_int_equal(again.verb, CV_STORE_RELEASE);
     lease_answer(s, release, CV_STORE_FREE, 0, 0, 0);
     lease_answer(s, again.request, CV_STORE_FREE, 0, 0, 0);
-    assert_noted(s, "answer ignored: what request {number} gave back is settled", 0, again.request);
+    assert_noted(s, "answer ignored: the release of request {number} is settled", 0, again.request);
     solo_free(s);
 }
 
@@ -457,7 +457,7 @@ static void failing_has_its_reason(void **unused)
     lease_answer(s, third.request, CV_STORE_FAILED, 0, 0, 0);
     assert_noted(s, "request {number} failed: the store is asked again after a while", 0,
                  third.request);
-    assert_noted(s, "holder of token {number} not believed in any more: unconfirmed since {time}",
+    assert_noted(s, "holder of token {number} no longer believed to lead: unconfirmed since {time}",
                  sure_ns, 8);
     solo_free(s);
 }
@@ -478,7 +478,7 @@ static void the_end_of_a_leadership_has_its_reason(void **unused)
     solo_free(s);
     s = lease_leader();
     lease_grant(s, lease_await(s, NS_PER_S).request, 8);
-    assert_noted(s, "leadership is over: the store granted token {number}, not the same", 0, 8);
+    assert_noted(s, "leadership is over: the store granted another token, {number}", 0, 8);
     solo_free(s);
     s = lease_contender();
     const struct cv_effect second = lease_await(s, NS_PER_S);
@@ -503,9 +503,10 @@ static void not_asking_for_the_record_has_its_reason(void **unused)
                  0);
     lease_event(s, CV_EVENT_CAMPAIGN, false);
     (void)lease_await(s, NS_PER_S);
-    assert_noted(s, "does not ask for the record: is no candidate", 0, 0);
+    assert_noted(s, "does not ask for the record: not a candidate", 0, 0);
     lease_grant(s, s->out.item[0].request, 9);
-    assert_noted(s, "granted, though nothing was asked for: asks again", 0, s->out.item[0].request);
+    assert_noted(s, "granted, although it was not requested: asks again", 0,
+                 s->out.item[0].request);
     lease_event(s, CV_EVENT_PERSIST_FAILED, false);
     lease_notify(s);
     assert_noted(s, "ignored: this contender was stopped by its host", 0, 0);

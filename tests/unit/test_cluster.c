@@ -271,7 +271,7 @@ static void options_that_end_a_leadership_early_are_refused(void **unused)
            "before its work has stopped\n");
     refuse(HEAD "protocol = local\n[options]\nrotate = 2s\n" MEMBERS,
            "8: rotate hands a leadership over before its time is over: it needs yields=yes, "
-           "which members of a cluster do not have\n");
+           "which is not possible among members of a cluster\n");
 }
 
 int main(void)
