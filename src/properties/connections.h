@@ -21,13 +21,15 @@
 struct cv_connections {
     uint32_t node_count;
     size_t block_bytes; /* 0: the record is not kept */
-    int64_t *since_ns;  /* by ordered pair: no message failed and the link is up since then */
-    int64_t *fast_ns;   /* by receiver and sender: when a message within Delta last arrived; -1 */
-    int64_t *steady_ns; /* by node: up, awake and within its drift since then; INT64_MAX: is not */
-    bool *is_linked;    /* by ordered pair, both ways: the link is up */
+    int64_t *since_ns;  /* by ordered pair: since then the link is up and no message failed */
+    /* by receiver and sender: when a message within Delta last arrived; -1: never */
+    int64_t *fast_ns;
+    /* by node: since when it is up, awake and within its drift; INT64_MAX: it is not */
+    int64_t *steady_ns;
+    bool *is_linked; /* by ordered pair: the link is up */
 };
 
-/* Begins to keep the record: nobody is steady, nothing is linked. */
+/* Begins to keep the record: no node is steady, no link is up. */
 void cv__connections_init(struct cv_connections *connections, uint32_t node_count);
 void cv__connections_fini(struct cv_connections *connections);
 
@@ -41,7 +43,7 @@ void cv__connections_fail(struct cv_connections *connections, int64_t now_ns, cv
 /* A message within Delta has arrived. */
 void cv__connections_arrive(struct cv_connections *connections, int64_t now_ns, cv_id from,
                             cv_id to);
-/* What is true of a node, or of the link between two in the direction from a to b, from now on. */
+/* The state from now on of a node, or of the link from a to b. */
 void cv__connections_set_steady(struct cv_connections *connections, int64_t now_ns, cv_id node,
                                 bool is_steady);
 void cv__connections_set_linked(struct cv_connections *connections, int64_t now_ns, cv_id a,
@@ -50,8 +52,8 @@ void cv__connections_set_linked(struct cv_connections *connections, int64_t now_
 /* Since when these two are connected; INT64_MAX: they are not. */
 int64_t cv__connections_since(const struct cv_connections *connections, cv_id a, cv_id b);
 
-/* The Delta-partition that `node` has been in for at least `for_ns`, in `ret_set`, whose contents
- * count then only; false: in none. */
+/* The Delta-partition that `node` has been in for at least `for_ns`, in `ret_set`. False: there is
+ * none, and `ret_set` is unspecified. */
 bool cv__connections_partition(const struct cv_connections *connections, int64_t now_ns, cv_id node,
                                int64_t for_ns, uint64_t *ret_set);
 

@@ -17,7 +17,7 @@ void cv__graph_leaders(const uint64_t *graph, const uint64_t *candidates, uint32
     cv__set_clear(ret_leaders, member_count);
     for (cv_id id = 1; (id = cv__set_next(candidates, id, member_count)) != CV_ID_NONE; id++) {
         const uint64_t *near = cv__graph_near(graph, member_count, id);
-        CV_ASSERT(cv__set_has(near, id)); /* who takes no part is no candidate */
+        CV_ASSERT(cv__set_has(near, id)); /* a candidate takes part */
         if (!cv__set_meets(near, marked, member_count)) {
             cv__set_add(ret_leaders, id);
             cv__set_unite(marked, near, member_count);

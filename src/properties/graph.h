@@ -12,9 +12,9 @@
 /* The set of one member. */
 const uint64_t *cv__graph_near(const uint64_t *graph, uint32_t member_count, cv_id id);
 
-/* [Fetzer99, fig. 24] In the order of ids: a candidate leads if nobody connected to it, itself
- * included, is marked; then all of these are marked, since they are locked to it. So those that
- * follow one leader and those that follow another have nobody in common. */
+/* [Fetzer99, fig. 24] In the order of ids: a candidate leads if no member connected to it, itself
+ * included, is marked; then all of these are marked, since they are locked to it. So the followers
+ * of two leaders have no member in common. */
 void cv__graph_leaders(const uint64_t *graph, const uint64_t *candidates, uint32_t member_count,
                        uint64_t *ret_leaders);
 

@@ -73,7 +73,7 @@ void cv__properties_break(struct cv_properties *p, enum cv_property property, co
 {
     struct cv_broken *broken = &p->broken[property];
     if (broken->is_broken) {
-        return; /* the first time is the interesting one */
+        return; /* only the first violation is reported */
     }
     broken->is_broken = true;
     broken->at_ns = p->now.now_ns;
@@ -152,7 +152,7 @@ static void judge_order(struct cv_properties *p, cv_id id, const struct cv_belie
         p->owner_count++;
     } else if (owner->leader != belief->leader && owner->label == belief->label) {
         cv__properties_break(p, CV_PROPERTY_LEADER_ORDER,
-                             "node %u sees %u lead with token %llu, with which %u led", id,
+                             "node %u sees %u lead with token %llu, but %u led with it", id,
                              belief->leader, (unsigned long long)token, owner->leader);
     }
     if (token < n->token_max || (token == n->token_max && belief->label < n->label_max)) {
@@ -169,9 +169,8 @@ static void judge_belief(struct cv_properties *p, cv_id id, const struct cv_beli
     if (leader != CV_ID_NONE) {
         p->judged[CV_PROPERTY_VALIDITY]++;
         if (leader > p->setting.node_count || !node_of(p, leader)->has_started) {
-            cv__properties_break(p, CV_PROPERTY_VALIDITY,
-                                 "node %u takes %u for the leader, which never started", id,
-                                 leader);
+            cv__properties_break(p, CV_PROPERTY_VALIDITY, "node %u follows %u, which never started",
+                                 id, leader);
             return;
         }
         judge_order(p, id, belief);
@@ -205,8 +204,8 @@ static void change_belief(struct cv_properties *p, cv_id id, const struct cv_bel
 
 /* ---- Leaderships ----------------------------------------------------------------------------- */
 
-/* A leadership begins: has every one that a crashed process left behind run out? The process itself
- * may not lead again before that either: it does not know what it had begun. */
+/* A leadership begins: have all leaderships of crashed processes run out? A crashed process itself
+ * must not lead again before that either, because it does not know what it had begun. */
 static void judge_left(struct cv_properties *p, cv_id id, uint64_t token)
 {
     if (p->now.left_until_ns <= p->now.now_ns) {
@@ -215,11 +214,12 @@ static void judge_left(struct cv_properties *p, cv_id id, uint64_t token)
     for (cv_id other = 1; other <= p->setting.node_count; other++) {
         const struct cv_property_node *n = node_of(p, other);
         if (n->left_until_ns > p->now.now_ns) {
-            cv__properties_break(
-                p, CV_PROPERTY_AT_MOST_ONE_LEADER,
-                "node %u leads with token %llu while that of node %u, which crashed, with %llu is "
-                "valid",
-                id, (unsigned long long)token, other, (unsigned long long)n->left_token);
+            cv__properties_break(p, CV_PROPERTY_AT_MOST_ONE_LEADER,
+                                 "node %u leads with token %llu while the leadership of crashed "
+                                 "node %u with %llu is "
+                                 "valid",
+                                 id, (unsigned long long)token, other,
+                                 (unsigned long long)n->left_token);
         }
     }
 }
@@ -241,7 +241,7 @@ void cv__properties_begin(struct cv_properties *p, cv_id id, uint64_t token, int
     }
     if (p->now.has_token && token <= p->now.token_max) {
         cv__properties_break(p, CV_PROPERTY_TOKEN_MONOTONIC,
-                             "node %u leads with token %llu after one with %llu", id,
+                             "node %u leads with token %llu after a leader with token %llu", id,
                              (unsigned long long)token, (unsigned long long)p->now.token_max);
     }
     judge_left(p, id, token);
@@ -275,7 +275,7 @@ void cv__properties_end(struct cv_properties *p, cv_id id)
     p->holder[at] = p->holder[--p->now.holder_count];
 }
 
-/* [Fetzer99, sec. V] BI: who has been connected to a leader for kappa supports it. */
+/* [Fetzer99, sec. V] BI: a process that has been connected to a leader for kappa supports it. */
 static void judge_inconsistency(struct cv_properties *p, cv_id id)
 {
     const uint64_t *members = cv__properties_members(p, id);
@@ -297,7 +297,7 @@ static void judge_inconsistency(struct cv_properties *p, cv_id id)
     }
 }
 
-/* Does a leadership of this node count: does it hold one, or has it left one behind? */
+/* Does this node hold a leadership, or has it crashed with one that still counts? */
 static bool is_binding(const struct cv_properties *p, cv_id id)
 {
     const struct cv_property_node *n = &p->node[id - 1];
@@ -320,8 +320,8 @@ static void judge_support_one(struct cv_properties *p, cv_id id, cv_id other)
     }
 }
 
-/* Is `id`, which follows (or is) a leader, in the logical partition of another one as well? What a
- * process says of itself is compared with what the leaders say of it. */
+/* Is `id`, which follows (or is) a leader, in the logical partition of another leader as well? This
+ * compares the belief of a process with the supporters that the leaders report. */
 static void judge_disjoint(struct cv_properties *p, cv_id id, cv_id supported)
 {
     const uint64_t *members = cv__properties_members(p, supported);
@@ -339,7 +339,7 @@ static void judge_disjoint(struct cv_properties *p, cv_id id, cv_id supported)
     }
 }
 
-/* A leadership was begun or renewed with the supporters on record. */
+/* A leadership was begun or renewed with the recorded supporters. */
 static void judge_support(struct cv_properties *p, cv_id id)
 {
     const uint64_t *members = cv__properties_members(p, id);
@@ -364,8 +364,8 @@ static void judge_support(struct cv_properties *p, cv_id id)
 unsigned cv__properties_believe(struct cv_properties *p, cv_id id, const struct cv_belief *belief)
 {
     struct cv_property_node *n = node_of(p, id);
-    /* The host of a real process goes by is_self. A core that says of itself what is true of
-     * another makes a follower act as the leader. */
+    /* The host of a real process acts on is_self. If is_self contradicts the named leader, a
+     * follower acts as the leader. */
     if (belief->is_self != (belief->named == id)) {
         cv__properties_break(p, CV_PROPERTY_VALIDITY,
                              "node %u says that it %s, and names %u as leader", id,
@@ -392,7 +392,8 @@ unsigned cv__properties_believe(struct cv_properties *p, cv_id id, const struct 
         cv__properties_end(p, id);
         change |= CV_HOLD_ENDED;
     }
-    /* What waited for the disk, and the node then slept, may be over before anybody hears of it. */
+    /* A leadership may be over before it is reported: it waited for the disk, and the node then
+     * slept. */
     if (belief->is_self && belief->until_ns > now_ns) {
         cv__properties_begin(p, id, belief->token, belief->until_ns);
         judge_support(p, id);
@@ -455,7 +456,7 @@ void cv__properties_send(struct cv_properties *p, cv_id id)
     p->judged[CV_PROPERTY_COMMUNICATION_EFFICIENT] += p->now.is_settled;
     if (p->now.is_settled && p->node[id - 1].leader != id) {
         cv__properties_break(p, CV_PROPERTY_COMMUNICATION_EFFICIENT,
-                             "node %u sends though it does not lead and all is quiet", id);
+                             "node %u sends although it does not lead and nothing disturbs", id);
     }
 }
 
@@ -498,14 +499,15 @@ int64_t cv__properties_graph_due_ns(const struct cv_properties *p)
     return p->now.disturbed_ns + cv__max64(p->setting.graph_ns, p->setting.settle_ns);
 }
 
-/* One node against the first of its part. */
+/* Compares one node with the first of its part. */
 static void judge_node(struct cv_properties *p, cv_id id, cv_id first)
 {
     const struct cv_property_node *n = node_of(p, id);
     const struct cv_property_node *f = node_of(p, first);
     if (n->leader == CV_ID_NONE) {
-        cv__properties_break(p, CV_PROPERTY_TERMINATION,
-                             "node %u knows no leader though all has been quiet for its time", id);
+        cv__properties_break(
+            p, CV_PROPERTY_TERMINATION,
+            "node %u knows no leader although nothing disturbed for the settling time", id);
         return;
     }
     if (n->leader != f->leader && f->leader != CV_ID_NONE) {
@@ -520,17 +522,17 @@ static void judge_node(struct cv_properties *p, cv_id id, cv_id first)
                              (unsigned long long)n->token, first, (unsigned long long)f->token);
     }
     if (n->leader > p->setting.node_count) {
-        return; /* no node at all: validity is broken, as judge_belief() has said */
+        return; /* not a node: judge_belief() has reported that validity is broken */
     }
     const struct cv_property_node *leader = node_of(p, n->leader);
     if (leader->part != n->part || leader->leader != n->leader ||
         !cv__properties_holds(p, n->leader, p->now.now_ns)) {
-        cv__properties_break(p, CV_PROPERTY_AGREEMENT, "node %u follows %u, which does not lead it",
-                             id, n->leader);
+        cv__properties_break(p, CV_PROPERTY_AGREEMENT,
+                             "node %u follows %u, which does not lead its part", id, n->leader);
     }
 }
 
-/* Could this part elect: has it a candidate, and a majority of all members if needed? */
+/* Can this part elect? It needs a candidate, and perhaps a majority of all members. */
 static bool can_elect(const struct cv_properties *p, uint16_t part)
 {
     bool has_candidate = false;
@@ -546,7 +548,7 @@ static bool can_elect(const struct cv_properties *p, uint16_t part)
     return has_candidate && (!needs_majority || 2 * count > p->setting.node_count);
 }
 
-/* Is it the right one that leads the part? Who has resigned may lead, and may stand back. */
+/* Does the rightful node lead the part? A node that resigned may lead or stand back. */
 static void judge_rightful(struct cv_properties *p, cv_id first)
 {
     const struct cv_property_node *f = node_of(p, first);
@@ -566,8 +568,8 @@ static void judge_rightful(struct cv_properties *p, cv_id first)
     p->judged[CV_PROPERTY_RIGHTFUL_LEADER]++;
     const bool is_better = is_highest ? f->leader > best : f->leader < best;
     if (f->leader != best && !(is_better && node_of(p, f->leader)->has_resigned)) {
-        cv__properties_break(p, CV_PROPERTY_RIGHTFUL_LEADER, "node %u leads, and not %u", f->leader,
-                             best);
+        cv__properties_break(p, CV_PROPERTY_RIGHTFUL_LEADER, "node %u leads instead of node %u",
+                             f->leader, best);
     }
 }
 
@@ -584,7 +586,7 @@ static void judge_part(struct cv_properties *p, cv_id first)
     judge_rightful(p, first);
 }
 
-/* Every node against the first of its part: linear for one part, and parts are few. */
+/* Compares every node with the first of its part: linear for one part, and parts are few. */
 void cv__properties_judge(struct cv_properties *p)
 {
     p->now.is_settled = true;
@@ -608,9 +610,9 @@ void cv__properties_judge(struct cv_properties *p)
     free(part_done);
 }
 
-/* ---- Liveness where not everybody reaches everybody ----------------------------------------- */
+/* ---- Liveness while links are down ----------------------------------------------------------- */
 
-/* A process that a majority hears, and that hears them, can lead: then one must lead. */
+/* A process that is connected to a majority can lead. If there is one, some process must lead. */
 static void judge_center(struct cv_properties *p, const uint64_t *graph, const uint64_t *candidates)
 {
     const cv_id center = cv__graph_center(graph, candidates, p->setting.node_count);
@@ -624,11 +626,11 @@ static void judge_center(struct cv_properties *p, const uint64_t *graph, const u
     }
     if (!is_led) {
         cv__properties_break(p, CV_PROPERTY_TERMINATION,
-                             "nobody leads though node %u is connected to a majority", center);
+                             "no node leads although node %u is connected to a majority", center);
     }
 }
 
-/* One process against what fig. 24 says of it. */
+/* Compares one process with what fig. 24 says of it. */
 static void judge_marked(struct cv_properties *p, const uint64_t *graph, const uint64_t *leaders,
                          cv_id id)
 {
@@ -638,24 +640,24 @@ static void judge_marked(struct cv_properties *p, const uint64_t *graph, const u
     if (!cv__set_has(leaders, id)) {
         if (holds) {
             cv__properties_break(p, CV_PROPERTY_RIGHTFUL_LEADER,
-                                 "node %u leads, though one before it does or must", id);
+                                 "node %u leads, although a node before it leads or must lead", id);
         }
         return;
     }
     if (!holds) {
         cv__properties_break(p, CV_PROPERTY_TERMINATION,
-                             "node %u does not lead those that it is connected to", id);
+                             "node %u does not lead the nodes that it is connected to", id);
     }
     for (cv_id other = 1; (other = cv__set_next(near, other, count)) != CV_ID_NONE; other++) {
         if (holds && node_of(p, other)->leader != id) {
             cv__properties_break(p, CV_PROPERTY_AGREEMENT,
-                                 "node %u follows %u and not %u, which leads it", other,
+                                 "node %u follows %u instead of its leader %u", other,
                                  node_of(p, other)->leader, id);
         }
     }
 }
 
-/* [Fetzer99, fig. 24] Exactly these lead, each those that it is connected to. */
+/* [Fetzer99, fig. 24] Exactly these lead, each the nodes that it is connected to. */
 static void judge_leaders(struct cv_properties *p, const uint64_t *graph,
                           const uint64_t *candidates)
 {
@@ -683,15 +685,15 @@ void cv__properties_judge_graph(struct cv_properties *p, const uint64_t *graph)
     if (p->setting.rightful != CV_RIGHTFUL_LOWEST_ID) {
         judge_center(p, graph, candidates);
     } else if (
-        !has_resigned) { /* a node that resigned may lead or not, which decides about the others */
+        !has_resigned) { /* a node that resigned may lead or not, and the others depend on it */
         judge_leaders(p, graph, candidates);
     }
 }
 
 /* ---- Timeliness ------------------------------------------------------------------------------ */
 
-/* [Fetzer99, sec. V] T: whoever has been a Delta-partition for kappa has had a leader meanwhile.
- * With `majority`, only a majority counts; and somebody in it must be a candidate. */
+/* [Fetzer99, sec. V] T: a set of nodes that has been a Delta-partition for kappa has had a leader
+ * in this time. With `majority`, only a majority counts; and the set must have a candidate. */
 static void judge_partition(struct cv_properties *p, const uint64_t *set, cv_id first)
 {
     const uint32_t node_count = p->setting.node_count;

@@ -29,7 +29,7 @@ const char *sim_fired_name(uint32_t index)
         [SIM_ACTION_SEQUENCER] = "sequencer",
         [SIM_ACTION_STORE] = "store",
         [SIM_ACTION_REBOOT] = "reboot",
-        [SIM_ACTION_FIRE] = NULL, /* what would have happened by itself is no fault */
+        [SIM_ACTION_FIRE] = NULL, /* not a fault: it would have happened by itself */
         [SIM_ACTION_DELIVER] = NULL,
         [SIM_ACTION_LOSE] = "lose",
         [SIM_ACTION_LATE] = "late",
@@ -254,7 +254,7 @@ static void json_faults(struct cv_json *json, const struct sim_world *w)
     cv__json_close(json, '}');
 }
 
-/* What a scenario by hand let happen, and how often there was nothing like that. */
+/* `manual`: how many steps the scenario took, and how many found nothing to do. */
 static void json_manual(struct cv_json *json, const struct sim_world *w)
 {
     if (w->scenario->is_manual) {
@@ -371,8 +371,8 @@ static bool is_for_wan(const struct sim_world *w)
            w->protocol->timely_ns(&wan) >= w->messages.late_max_ns;
 }
 
-/* Where late messages are common, it is not a fault that makes them late: the scenario's delays
- * contradict the protocol's options. */
+/* If late messages are common, the cause is not a fault: the scenario's delays contradict the
+ * protocol's options. */
 static void text_delay_hint(const struct sim_world *w, FILE *out)
 {
     const struct cv_option *delta = option_find(w->protocol, "delta");
@@ -382,7 +382,7 @@ static void text_delay_hint(const struct sim_world *w, FILE *out)
     const int64_t delta_ns = w->scenario->config.option[delta - w->protocol->options];
     const int64_t timely_ns = w->properties.setting.delta_ns;
     char rtt[CV_DURATION_TEXT_BYTES], now[CV_DURATION_TEXT_BYTES], better[CV_DURATION_TEXT_BYTES];
-    /* As much longer as the slowest message was too late, in whole milliseconds. */
+    /* delta, multiplied by how much too late the slowest message was, in whole milliseconds. */
     const double needed_ns = (double)delta_ns * (double)w->messages.late_max_ns / (double)timely_ns;
     const int64_t better_ns = ((int64_t)needed_ns / NS_PER_MS + 1) * NS_PER_MS;
     (void)fprintf(out, "  rtt %s but delta %s: try %s%s\n",
@@ -448,7 +448,7 @@ static void text_counts(const struct sim_world *w, FILE *out)
     }
 }
 
-/* These are shown only for protocols whose leaders say who supports them. */
+/* These properties are shown only for protocols whose leaders report their supporters. */
 static bool is_about_support(uint32_t property)
 {
     return property >= CV_PROPERTY_SUPPORT_ONE && property <= CV_PROPERTY_PARTITIONS_DISJOINT;
@@ -468,7 +468,7 @@ static void text_property(const struct sim_world *w, uint32_t i, FILE *out)
     (void)fprintf(out, is_promised(w, i) ? "\n" : " (not promised)\n");
 }
 
-/* Was anything judged that is promised? Assertions always are. */
+/* Was any promised property judged? Assertions do not count: they always are. */
 static bool is_anything_tested(const struct sim_world *w)
 {
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {

@@ -1,5 +1,5 @@
-/* src/report/runner.c - many seeds of one scenario, on all cores. Worlds share nothing but the
- * scenario, which nobody writes to, so threads only meet to take the next seed and to add up. */
+/* src/report/runner.c - many seeds of one scenario, on all cores. Worlds share only the scenario,
+ * which never changes. So threads synchronise only to take the next seed and to add up results. */
 #include "report/runner.h"
 
 #include "base/memory.h"
@@ -102,7 +102,7 @@ static void *work(void *argument)
             options->swarm != NULL ? sim_swarm_scenario(options->swarm, seed) : NULL;
         struct sim_world *world =
             sim_world_new(drawn != NULL ? drawn : r->scenario, seed, &world_options);
-        (void)sim_world_run_all(world); /* asked again when adding up */
+        (void)sim_world_run_all(world); /* add_up() asks for the result */
         char *json = NULL;
         if (options->json != NULL) {
             json = run_json(world, options->is_timed ? cv__stopwatch_s() - begin_s : -1);
@@ -136,7 +136,7 @@ void sim_runner_run(const struct sim_scenario *scenario, const struct sim_runner
     pthread_t *thread = cv__allocate(threads, sizeof *thread);
     uint32_t started = 0;
     while (started + 1 < threads && pthread_create(&thread[started], NULL, work, &r) == 0) {
-        started++; /* with fewer threads than asked for it only takes longer */
+        started++; /* fewer threads than asked for only take longer */
     }
     (void)work(&r);
     for (uint32_t i = 0; i < started; i++) {

@@ -10,7 +10,7 @@
 #define LABEL_COLUMNS 10u
 #define ROWS_MAX 64u /* more rows would not fit a screen */
 #define WIDTH_MIN 10u
-#define AXIS_STEP_MIN 9u /* an instant fits into it */
+#define AXIS_STEP_MIN 9u /* columns of the longest instant */
 
 struct canvas {
     const struct sim_world *world;
@@ -36,8 +36,8 @@ static void fill(struct canvas *c, cv_id node, int64_t from_ns, int64_t to_ns, c
     memset(row + first, what, last - first + 1);
 }
 
-/* From each change of a node to its next one. To know no leader is drawn over following one, so
- * that it is seen however short it was. */
+/* Paints from each change of a node's belief to the next. A time without a leader is painted over
+ * following one, so that it is seen however short it was. */
 static void paint_beliefs(struct canvas *c)
 {
     const struct sim_world *w = c->world;
@@ -108,7 +108,7 @@ static void paint_lives(struct canvas *c)
     }
 }
 
-/* A leadership so short that its node's crash or pause hides it is marked all the same. */
+/* Marks leaderships that are so short that their node's crash or pause hides them. */
 static void paint_hidden(struct canvas *c)
 {
     const struct sim_history *h = &c->world->history;
@@ -223,7 +223,7 @@ static void list_elections(const struct canvas *c)
     }
 }
 
-/* As many in a line as fit. */
+/* Writes as many entries in a line as fit. */
 static void draw_legend(const struct canvas *c)
 {
     static const char *const texts[] = {"# leads",

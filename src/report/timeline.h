@@ -5,7 +5,7 @@
 
 #include "sim/world.h"
 
-/* `columns` wide; colours only on a terminal. The world kept its history. */
+/* Draws `columns` wide; colours are for terminals only. The world must have kept its history. */
 void sim_timeline_draw(const struct sim_world *world, uint32_t columns, bool has_colour, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* src/scenario/action.c - reading and writing what happens: crash 3, link 1-2 down for 1s, ... */
+/* src/scenario/action.c - reads and writes actions: crash 3, link 1-2 down for 1s, ... */
 #include "base/memory.h"
 #include "core/duration.h"
 #include "core/nodeset.h"
@@ -20,7 +20,7 @@ static void action_add(struct sim_parser *p, const struct sim_action *action)
     s->action[s->action_count++] = *action;
 }
 
-/* The action is complete, if nothing was wrong so far and nothing follows. */
+/* Adds the action, if there was no error so far and the line ends here. */
 static int action_end(struct sim_parser *p, const struct sim_action *action, int error)
 {
     if (error == CV_OK) {
@@ -40,12 +40,12 @@ static int parse_for(struct sim_parser *p, int64_t *ret_for_ns)
     }
     const int error = sim_words_time(&p->words, "duration", ret_for_ns);
     if (error == CV_OK && *ret_for_ns == 0) {
-        return sim_words_fail(&p->words, "a duration of nothing");
+        return sim_words_fail(&p->words, "the duration must be longer than 0");
     }
     return error;
 }
 
-/* The rest of the line of an action that may last, if nothing was wrong so far. */
+/* Reads the rest of the line of an action that may last, if there was no error so far. */
 static int parse_for_and_end(struct sim_parser *p, struct sim_action *action, int error)
 {
     if (error == CV_OK) {
@@ -61,14 +61,15 @@ static int parse_how(struct sim_parser *p, struct sim_action *action)
         action->is_witnessed = sim_words_take(&p->words, "witnessed");
         if (action->is_witnessed &&
             (p->scenario->protocol->is_anonymous || p->scenario->protocol->store_ns != NULL)) {
-            return sim_words_fail(&p->words, "members among peers have witnesses; '%s' has none",
+            return sim_words_fail(&p->words,
+                                  "'witnessed' is for protocols among peers; '%s' has no witnesses",
                                   p->scenario->protocol->name);
         }
     }
     if (action->kind == SIM_ACTION_RECOVER && sim_words_take(&p->words, "back")) {
         const int error = sim_words_time(&p->words, "time", &action->back_ns);
         if (error == CV_OK && (action->back_ns == 0 || action->back_ns > NS_PER_S)) {
-            return sim_words_fail(&p->words, "a clock goes back by more than nothing, up to 1s");
+            return sim_words_fail(&p->words, "a clock goes back by more than 0s, up to 1s");
         }
         return error;
     }
@@ -94,7 +95,7 @@ static int parse_each_node(struct sim_parser *p, struct sim_action *action)
     }
     const bool must_last = action->kind == SIM_ACTION_PAUSE || action->kind == SIM_ACTION_REBOOT;
     if (error == CV_OK && action->for_ns > 0 && !must_last && action->kind != SIM_ACTION_CRASH) {
-        return sim_words_fail(&p->words, "only a crash, a reboot or a pause lasts 'for' a time");
+        return sim_words_fail(&p->words, "'for' is only for a crash, a reboot or a pause");
     }
     if (error == CV_OK && must_last && action->for_ns == 0) {
         (void)sim_words_next(&p->words);
@@ -147,7 +148,7 @@ static int parse_partition(struct sim_parser *p, struct sim_action *action)
         }
         if (!has_rest) {
             (void)sim_words_next(&p->words);
-            error = sim_words_fail(&p->words, "one part with all nodes is no partition");
+            error = sim_words_fail(&p->words, "one part with all nodes is not a partition");
         }
     }
     error = parse_for_and_end(p, action, error);
@@ -160,7 +161,7 @@ static int parse_partition(struct sim_parser *p, struct sim_action *action)
     return CV_OK;
 }
 
-/* "3", or "*" as CV_ID_NONE; returns what follows it, or NULL. */
+/* "3", or "*" as CV_ID_NONE; returns the text after it, or NULL. */
 static const char *parse_endpoint(const char *text, uint32_t node_count, cv_id *ret_node)
 {
     if (*text == '*') {
@@ -186,14 +187,15 @@ static int parse_pair(struct sim_parser *p, struct sim_link_change *change)
     }
     if (end == NULL || (*end != '-' && *end != '>')) {
         return sim_words_fail(&p->words,
-                              "'%s' is no link among nodes 1..%u; write 1-2, 1>2, 1-* or *",
+                              "'%s' is not a link among nodes 1..%u; write 1-2, 1>2, 1-* or *",
                               text != NULL ? text : "", node_count);
     }
     change->is_one_way = *end == '>';
     end = parse_endpoint(end + 1, node_count, &change->second);
     if (end == NULL || *end != '\0') {
-        return sim_words_fail(&p->words, "'%s' is no link among nodes 1..%u; write 1-2, 1>2 or *",
-                              text, node_count);
+        return sim_words_fail(&p->words,
+                              "'%s' is not a link among nodes 1..%u; write 1-2, 1>2 or *", text,
+                              node_count);
     }
     if (change->first == change->second && change->first != CV_ID_NONE) {
         return sim_words_fail(&p->words, "a node has no link to itself");
@@ -213,15 +215,16 @@ static int parse_link(struct sim_parser *p, struct sim_action *action)
         return error;
     }
     if (change->mask == 0) {
-        return sim_words_fail(&p->words, "say what about this link: delay, loss, down, ...");
+        return sim_words_fail(&p->words,
+                              "write what to change about this link: delay, loss, down, ...");
     }
     if (action->for_ns > 0 && (change->mask != SIM_LINK_DOWN || !change->link.is_down)) {
-        return sim_words_fail(&p->words, "only 'down' can be 'for' a time");
+        return sim_words_fail(&p->words, "'for' is only for 'down'");
     }
     const bool has_jitter = (change->mask & SIM_LINK_JITTER) != 0;
     const bool has_dist = (change->mask & SIM_LINK_DIST) != 0;
     if (has_jitter && has_dist && change->link.dist == SIM_DIST_CONSTANT) {
-        return sim_words_fail(&p->words, "dist=constant and a jitter contradict each other");
+        return sim_words_fail(&p->words, "dist=constant does not allow a jitter");
     }
     if (has_jitter && !has_dist) {
         change->mask |= SIM_LINK_DIST;
@@ -270,7 +273,7 @@ static const char *const save_names[SIM_SAVE_COUNT] = {
     [SIM_SAVE_CRASHES] = "crashes",
 };
 
-/* How a record is saved, or how that ends: well, if nothing is said. */
+/* How a record is saved, or how a slow save ends; without a word: well. */
 static int parse_save(struct sim_parser *p, struct sim_action *action)
 {
     uint32_t save = SIM_SAVE_WELL;
@@ -283,10 +286,11 @@ static int parse_save(struct sim_parser *p, struct sim_action *action)
     }
     action->disk.save = (enum sim_save)save;
     if (action->disk.verb == SIM_DISK_DONE && save == SIM_SAVE_SLOW) {
-        return sim_words_fail(&p->words, "a save that is done is not slow any more");
+        return sim_words_fail(&p->words,
+                              "a save that is done cannot be slow; write well, fails, ...");
     }
     if (action->at_ns == SIM_SETUP || action->node == CV_ID_NONE) {
-        return sim_words_fail(&p->words, "this is about one node at one time: at 1s disk 2 %s ...",
+        return sim_words_fail(&p->words, "this needs a time and one node: at 1s disk 2 %s ...",
                               action->disk.verb == SIM_DISK_NEXT ? "next" : "done");
     }
     return CV_OK;
@@ -345,7 +349,7 @@ static int parse_sequencer(struct sim_parser *p, struct sim_action *action)
 {
     struct sim_sequencer_change *change = &action->sequencer;
     if (p->scenario->protocol->sequence_ns == NULL) {
-        return sim_words_fail(&p->words, "protocol '%s' asks no sequencer",
+        return sim_words_fail(&p->words, "protocol '%s' does not use a sequencer",
                               p->scenario->protocol->name);
     }
     const struct sim_attribute_table *table = &sim_sequencer_attributes;
@@ -354,7 +358,7 @@ static int parse_sequencer(struct sim_parser *p, struct sim_action *action)
     if (change->verb == SIM_SEQUENCER_CUT || change->verb == SIM_SEQUENCER_MEND) {
         error = parse_cut(p, change->verb == SIM_SEQUENCER_CUT, action, &change->cut);
     } else if (change->verb == SIM_SEQUENCER_SKIP) {
-        error = sim_words_count(&p->words, "how many numbers", UINT32_MAX, &change->skip);
+        error = sim_words_count(&p->words, "count of numbers", UINT32_MAX, &change->skip);
     } else if (change->verb == SIM_SEQUENCER_SET) {
         error = sim_attributes_parse(p, table, change, &change->mask);
     }
@@ -363,13 +367,14 @@ static int parse_sequencer(struct sim_parser *p, struct sim_action *action)
         return error;
     }
     if (change->verb == SIM_SEQUENCER_SET && change->mask == 0) {
-        return sim_words_fail(&p->words, "say what about the sequencer: delay, loss, reset, ...");
+        return sim_words_fail(&p->words,
+                              "write what to change about the sequencer: delay, loss, reset, ...");
     }
     const uint32_t lasting = SIM_SEQUENCER_QUERY_LOSS | SIM_SEQUENCER_ANSWER_LOSS;
     const bool may_last = change->verb == SIM_SEQUENCER_DOWN || change->verb == SIM_SEQUENCER_CUT ||
                           (change->verb == SIM_SEQUENCER_SET && (change->mask & ~lasting) == 0);
     if (action->for_ns > 0 && !may_last) {
-        return sim_words_fail(&p->words, "only 'down', 'cut' and losses can be 'for' a time");
+        return sim_words_fail(&p->words, "'for' is only for 'down', 'cut' and losses");
     }
     action_add(p, action);
     return CV_OK;
@@ -380,7 +385,7 @@ static int parse_store(struct sim_parser *p, struct sim_action *action)
 {
     struct sim_store_change *change = &action->store;
     if (p->scenario->protocol->store_ns == NULL) {
-        return sim_words_fail(&p->words, "protocol '%s' asks no store",
+        return sim_words_fail(&p->words, "protocol '%s' does not use a store",
                               p->scenario->protocol->name);
     }
     const struct sim_attribute_table *table = &sim_store_attributes;
@@ -399,15 +404,16 @@ static int parse_store(struct sim_parser *p, struct sim_action *action)
         return error;
     }
     if (change->verb == SIM_STORE_SET && change->mask == 0) {
-        return sim_words_fail(&p->words, "say what about the store: delay, loss, restart, ...");
+        return sim_words_fail(&p->words,
+                              "write what to change about the store: delay, loss, restart, ...");
     }
     const bool is_trouble =
         change->verb == SIM_STORE_SET && (change->mask & ~(uint32_t)SIM_STORE_LASTING) == 0;
     const bool may_last =
         is_trouble || change->verb == SIM_STORE_DOWN || change->verb == SIM_STORE_CUT;
     if (action->for_ns > 0 && !may_last) {
-        return sim_words_fail(&p->words, "only 'down', 'cut', losses, query-delay and "
-                                         "answer-delay can be 'for' a time");
+        return sim_words_fail(&p->words, "'for' is only for 'down', 'cut', losses, query-delay and "
+                                         "answer-delay");
     }
     action_add(p, action);
     return CV_OK;
@@ -488,7 +494,7 @@ static int parse_heal(struct sim_parser *p, struct sim_action *action)
     return action_end(p, action, CV_OK);
 }
 
-/* What happens by hand happens by itself otherwise. */
+/* These actions need `manual`: otherwise timers and messages happen by themselves. */
 static int check_manual(struct sim_parser *p)
 {
     return p->scenario->is_manual
@@ -516,7 +522,7 @@ static const char *service_name(const struct cv_protocol *protocol)
     return protocol->store_ns != NULL ? "store" : protocol->sequence_ns != NULL ? "sequencer" : "";
 }
 
-/* One end of a way: a node, the store or the sequencer; returns what follows it, or NULL. */
+/* One end of a path: a node, the store or the sequencer; returns the text after it, or NULL. */
 static const char *parse_way_end(const struct sim_parser *p, const char *text, cv_id *ret_node)
 {
     const char *service = service_name(p->scenario->protocol);
@@ -542,14 +548,14 @@ static int parse_pick(struct sim_parser *p, struct sim_action *action)
     end = end != NULL && *end == '>' ? parse_way_end(p, end + 1, &pick->to) : NULL;
     if (end == NULL || *end != '\0' || pick->from == pick->to) {
         const char *service = service_name(p->scenario->protocol);
-        return sim_words_fail(&p->words, "'%s' is no way among nodes 1..%u; write 1>2%s%s",
+        return sim_words_fail(&p->words, "'%s' is not a path among nodes 1..%u; write 1>2%s%s",
                               text != NULL ? text : "", p->scenario->node_count,
                               *service != '\0' ? " or 1>" : "", service);
     }
     error = sim_attributes_parse(p, &sim_pick_attributes, pick, &pick->mask);
     if (error == CV_OK && (pick->mask & SIM_PICK_AGAIN) != 0 &&
         action->kind != SIM_ACTION_DELIVER) {
-        return sim_words_fail(&p->words, "only what is delivered can come again");
+        return sim_words_fail(&p->words, "'again' is only for deliver");
     }
     return action_end(p, action, error);
 }
@@ -782,7 +788,7 @@ static const struct {
     enum sim_action_kind kind;
     int (*parse)(struct sim_parser *p, struct sim_action *action);
     void (*print)(const struct sim_action *action, uint32_t node_count, FILE *out);
-    enum sim_overlay overlay; /* OVERLAY: which */
+    enum sim_overlay overlay; /* OVERLAY: its kind */
 } actions[] = {
     {"crash", SIM_ACTION_CRASH, parse_each_node, print_each_node, 0},
     {"reboot", SIM_ACTION_REBOOT, parse_each_node, print_each_node, 0},

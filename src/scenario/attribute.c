@@ -8,7 +8,7 @@
 
 struct attribute;
 
-/* How values of a kind are read and written; `field` is where the value is. */
+/* How values of a kind are read and written; `field` points to the value. */
 struct attribute_type {
     int (*parse)(struct sim_parser *p, const struct attribute *attribute, void *field);
     void (*print)(const void *field, FILE *out);
@@ -29,8 +29,8 @@ struct sim_attribute_table {
     const char *what; /* in errors: 'attribute of a link' */
     const struct attribute *attribute;
     uint32_t attribute_count;
-    const char *const *verb; /* words that stand instead of attributes, by number from 1 */
-    uint32_t verb_count;     /* with number 0 */
+    const char *const *verb; /* words that may replace attributes, by number from 1 */
+    uint32_t verb_count;     /* including number 0 */
 };
 
 /* ---- Times, shares, numbers ------------------------------------------------------------------ */
@@ -84,7 +84,7 @@ static const struct attribute_type as_count = {parse_count, print_count, NULL};
 
 /* ---- Drifts ---------------------------------------------------------------------------------- */
 
-#define PARTS_MAX 1000000 /* as many as ppm */
+#define PARTS_MAX 1000000 /* 1 / PARTS_MAX is 1 ppm */
 
 /* 80ppm, -80ppm, 1/11, -1/11 */
 static int parse_ppm(struct sim_parser *p, struct sim_drift *ret_drift)
@@ -251,7 +251,8 @@ static int parse_boots(struct sim_parser *p, const struct attribute *a, void *fi
     }
     const int error = sim_words_count(&p->words, a->what, INT32_MAX, boots);
     if (error == CV_OK && *boots == 0) {
-        return sim_words_fail(&p->words, "an agent has booted at least once; or write boots none");
+        return sim_words_fail(&p->words,
+                              "an agent has booted at least once; write 1 or more, or boots none");
     }
     return error;
 }
@@ -343,7 +344,7 @@ static int parse_number(struct sim_parser *p, const struct attribute *a, void *f
 {
     const int error = parse_count(p, a, field);
     if (error == CV_OK && *(uint64_t *)field == 0) {
-        return sim_words_fail(&p->words, "the first of them has number 1");
+        return sim_words_fail(&p->words, "numbers begin at 1");
     }
     return error;
 }
@@ -402,7 +403,7 @@ static int parse_attribute(struct sim_parser *p, const struct sim_attribute_tabl
     }
     const int error = a->type->parse(p, a, change + a->offset);
     if (error == CV_OK && (*mask & a->mask) != 0) {
-        return sim_words_fail(&p->words, "this line says two things about the same attribute");
+        return sim_words_fail(&p->words, "this line sets the same attribute twice");
     }
     if (a->another_offset != 0) {
         memcpy(change + a->another_offset, change + a->offset, sizeof(int64_t));

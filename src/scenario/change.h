@@ -15,7 +15,7 @@
 struct sim_drift {
     int64_t ppb; /* or, if `parts` is not 0, exactly 1 / parts: 11 or -11 */
     int64_t parts;
-    bool is_random; /* drawn up to that, either way */
+    bool is_random; /* drawn from -ppb to +ppb */
 };
 
 enum sim_dist { SIM_DIST_CONSTANT, SIM_DIST_UNIFORM, SIM_DIST_NORMAL, SIM_DIST_PARETO };
@@ -39,15 +39,16 @@ enum {
     SIM_LINK_DOWN = 64,
 };
 
-/* Some attributes of some links: first > second one way, or both ways; CV_ID_NONE: all nodes. */
+/* Changes attributes of links: from first to second, or in both directions; CV_ID_NONE: all
+ * nodes. */
 struct sim_link_change {
     cv_id first, second;
     bool is_one_way;
-    uint32_t mask; /* SIM_LINK_*: which attributes of `link` count */
+    uint32_t mask; /* SIM_LINK_*: which attributes of `link` are set */
     struct sim_link link;
 };
 
-/* Passing faults on every link, on top of what each link has; 0 ends one. */
+/* Temporary faults on every link, in addition to the link's own attributes; 0 ends one. */
 enum sim_overlay {
     SIM_OVERLAY_LOSS,
     SIM_OVERLAY_SLOW,
@@ -56,7 +57,7 @@ enum sim_overlay {
     SIM_OVERLAY_COUNT
 };
 
-/* Which ways between a node and the sequencer or the store are cut. */
+/* Which directions between a node and the sequencer or the store are cut. */
 enum { SIM_CUT_QUERIES = 1, SIM_CUT_ANSWERS = 2, SIM_CUT_BOTH = 3 };
 
 /* ---- Disks ----------------------------------------------------------------------------------- */
@@ -69,45 +70,46 @@ enum sim_disk_verb {
 
 enum sim_save {
     SIM_SAVE_WELL,
-    SIM_SAVE_SLOW,          /* until the scenario says that it is done */
-    SIM_SAVE_FAILS,         /* and is not durable; or ... */
-    SIM_SAVE_FAILS_DURABLE, /* ... is, though the node is told otherwise */
-    SIM_SAVE_CRASHES,       /* durable, and the node crashes before anything that follows leaves */
+    SIM_SAVE_SLOW,          /* takes until the scenario says `done` */
+    SIM_SAVE_FAILS,         /* fails, and is not durable */
+    SIM_SAVE_FAILS_DURABLE, /* is durable, although the node is told that it failed */
+    /* durable, but the node crashes before any later effect is carried out */
+    SIM_SAVE_CRASHES,
     SIM_SAVE_COUNT,
 };
 
 /* ---- Messages that wait for the scenario (`manual`) ------------------------------------------ */
 
-#define SIM_NODE_SERVICE (CV_MEMBERS_MAX + 2) /* as an end of a way: the store or the sequencer */
+#define SIM_NODE_SERVICE (CV_MEMBERS_MAX + 2) /* as an end of a path: the store or the sequencer */
 
 enum {
     SIM_PICK_TYPE = 1,
     SIM_PICK_SENT = 2,
     SIM_PICK_NUMBER = 4,
-    SIM_PICK_WITNESS = 8, /* what the witness of a dead node says */
-    SIM_PICK_AGAIN = 16,  /* it goes on waiting, and arrives once more */
+    SIM_PICK_WITNESS = 8, /* the message of a dead node's witness */
+    SIM_PICK_AGAIN = 16,  /* a copy keeps waiting, and can arrive once more */
 };
 
-/* One of those that wait on this way; of several, the one that was sent first. */
+/* A waiting message on this path; of several, the one that was sent first. */
 struct sim_pick {
     cv_id from, to;
     bool is_of_store; /* SIM_NODE_SERVICE is the store; otherwise the sequencer */
-    uint32_t mask;    /* SIM_PICK_*: what is said about it */
+    uint32_t mask;    /* SIM_PICK_*: which attributes are given */
     const struct cv_message_type *type;
     int64_t sent_ns;
-    uint64_t number; /* from 1: of all on this way that were sent in one instant and are alike */
+    uint64_t number; /* from 1: among like messages on this path that were sent at one instant */
 };
 
 /* ---- The sequencer --------------------------------------------------------------------------- */
 
 enum sim_sequencer_verb {
-    SIM_SEQUENCER_SET, /* what `mask` says */
+    SIM_SEQUENCER_SET, /* sets the attributes in `mask` */
     SIM_SEQUENCER_RESET,
     SIM_SEQUENCER_WIPE,
     SIM_SEQUENCER_DOWN,
     SIM_SEQUENCER_UP,
-    SIM_SEQUENCER_SKIP, /* others take `skip` numbers */
-    SIM_SEQUENCER_CUT,  /* one node does not reach it, or is not reached */
+    SIM_SEQUENCER_SKIP, /* other clients take `skip` numbers */
+    SIM_SEQUENCER_CUT,  /* requests of one node, or answers to it, are lost */
     SIM_SEQUENCER_MEND,
     SIM_SEQUENCER_VERB_COUNT,
 };
@@ -128,7 +130,7 @@ struct sim_sequencer_change {
     int64_t delay_ns, serial_ns;
     int64_t query_loss_ppb, answer_loss_ppb;
     uint64_t start; /* the next number */
-    uint64_t boots; /* 0: the agent does not tell */
+    uint64_t boots; /* 0: the agent does not report it */
     uint64_t skip;
     uint32_t cut; /* CUT: SIM_CUT_* */
 };
@@ -136,11 +138,11 @@ struct sim_sequencer_change {
 /* ---- The store ------------------------------------------------------------------------------- */
 
 enum sim_store_verb {
-    SIM_STORE_SET, /* what `mask` says */
+    SIM_STORE_SET, /* sets the attributes in `mask` */
     SIM_STORE_RESTART,
     SIM_STORE_DOWN,
     SIM_STORE_UP,
-    SIM_STORE_CUT, /* one node does not reach it, or is not reached */
+    SIM_STORE_CUT, /* requests of one node, or answers to it, are lost */
     SIM_STORE_MEND,
     SIM_STORE_VERB_COUNT,
 };
@@ -158,7 +160,7 @@ enum {
                         SIM_STORE_ANSWER_LOSS | SIM_STORE_NOTIFICATION_LOSS,
 };
 
-/* What goes wrong on the way: by the setting, or for a while in addition to it. */
+/* Faults between nodes and the store: permanent ones, or additional ones for a while. */
 struct sim_store_trouble {
     int64_t query_delay_ns, answer_delay_ns;
     int64_t query_loss_ppb, answer_loss_ppb, notification_loss_ppb;
@@ -172,7 +174,7 @@ struct sim_store_change {
     struct sim_drift drift;
     struct sim_store_trouble trouble;
     bool extends;   /* RESTART: the lease begins again */
-    bool is_silent; /* RESTART: those who asked are never told */
+    bool is_silent; /* RESTART: open requests are never answered */
     uint32_t cut;   /* CUT: SIM_CUT_* */
 };
 

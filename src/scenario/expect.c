@@ -1,4 +1,4 @@
-/* src/scenario/expect.c - reading what is expected. */
+/* src/scenario/expect.c - reads the expectations of a scenario. */
 #include "base/memory.h"
 #include "core/nodeset.h"
 #include "scenario/parse.h"
@@ -120,7 +120,7 @@ static int parse_one(struct sim_parser *p, struct sim_expect *expect)
 {
     const char *word = sim_words_next(&p->words);
     if (word == NULL) {
-        return sim_words_fail(&p->words, "say what is expected: leader, leaders, no-leader, "
+        return sim_words_fail(&p->words, "write what is expected: leader, leaders, no-leader, "
                                          "property, broken, messages or changes");
     }
     if (strcmp(word, "leader") == 0) {

@@ -1,4 +1,4 @@
-/* src/scenario/scenario.c - reading scenarios: the settings, and the file as a whole. */
+/* src/scenario/scenario.c - reads scenarios: the settings, and the file as a whole. */
 #include "scenario/scenario.h"
 
 #include "base/memory.h"
@@ -66,7 +66,7 @@ static int parse_ranges(struct sim_parser *p, const char *text, uint64_t *set)
     }
 }
 
-/* Is `word` one of those in `list`, which is separated by blanks? */
+/* Is `word` in `list`, whose words are separated by blanks? */
 static bool is_among(const char *word, const char *list)
 {
     const size_t length = strlen(word);
@@ -262,7 +262,8 @@ static int parse_rtt(struct sim_parser *p)
         error = parse_site_name(p, &rtt.b);
     }
     if (error == CV_OK && rtt.a == rtt.b) {
-        return sim_words_fail(&p->words, "within a site the link's own delay counts");
+        return sim_words_fail(
+            &p->words, "rtt is for two different sites; within a site set the delay of links");
     }
     if (error == CV_OK) {
         error = sim_words_time(&p->words, "round trip time", &rtt.rtt_ns);
@@ -293,7 +294,7 @@ static int parse_start(struct sim_parser *p)
 static int parse_manual(struct sim_parser *p)
 {
     if (p->scenario->random_count > 0) {
-        return sim_words_fail(&p->words, "random faults need messages that arrive by themselves");
+        return sim_words_fail(&p->words, "random faults cannot be used with 'manual'");
     }
     p->scenario->is_manual = true;
     return sim_words_end(&p->words);
@@ -316,7 +317,8 @@ static int parse_fast(struct sim_parser *p)
         error = sim_words_time(&p->words, "least delay", &p->scenario->delay_min_ns);
     }
     if (error == CV_OK && p->scenario->delay_min_ns > p->scenario->fast_ns) {
-        return sim_words_fail(&p->words, "the least delay is larger than that of a fast message");
+        return sim_words_fail(&p->words,
+                              "the least delay is larger than the bound of a fast message");
     }
     return error != CV_OK ? error : sim_words_end(&p->words);
 }
@@ -349,7 +351,8 @@ static int parse_fault_kinds(struct sim_parser *p, uint32_t *ret_kinds)
     };
     const char *text = sim_words_next(&p->words);
     if (text == NULL) {
-        return sim_words_fail(&p->words, "kinds of faults are missing; like crash,pause");
+        return sim_words_fail(&p->words,
+                              "kinds of faults are missing; write them like crash,pause");
     }
     *ret_kinds = 0;
     for (const char *at = text; at != NULL;) {
@@ -368,7 +371,7 @@ static int parse_fault_kinds(struct sim_parser *p, uint32_t *ret_kinds)
                 "sequencer store");
         }
         if (kind == SIM_FAULT_STORE && p->scenario->protocol->store_ns == NULL) {
-            return sim_words_fail(&p->words, "protocol '%s' asks no store",
+            return sim_words_fail(&p->words, "protocol '%s' does not use a store",
                                   p->scenario->protocol->name);
         }
         *ret_kinds |= BIT(kind);
@@ -436,7 +439,7 @@ static int parse_random(struct sim_parser *p)
         return error;
     }
     if (s->is_manual) {
-        return sim_words_fail(&p->words, "random faults need messages that arrive by themselves");
+        return sim_words_fail(&p->words, "random faults cannot be used with 'manual'");
     }
     if (faults.rate_ppb == 0 || faults.kinds == 0) {
         return sim_words_fail(&p->words, "random faults need a rate above 0 and kinds");
@@ -621,7 +624,7 @@ int sim_scenario_read(const char *path, char **ret_text, size_t *ret_length,
     if (error == CV_OK && ferror(file)) {
         error = cv__fail(reterr, CV_E_IO, "cannot read '%.200s': %s", path, strerror(errno));
     }
-    (void)fclose(file); /* it was only read */
+    (void)fclose(file); /* only read, so closing loses nothing */
     if (error == CV_OK && memchr(text, '\0', length) != NULL) {
         error = cv__fail(reterr, CV_E_MALFORMED,
                          "%.200s:1:1: this is a binary file; a scenario is plain text", path);

@@ -1,6 +1,6 @@
 /* src/scenario/scenario.h - a scenario: nodes, links, faults and expectations, read from text.
  *
- * docs/scenarios.md describes the language. A scenario is read once and then only looked at: any
+ * docs/scenarios.md describes the language. A scenario does not change after it was read: any
  * number of worlds, on any number of threads, may run it with different seeds. */
 #ifndef CV_SCENARIO_SCENARIO_H
 #define CV_SCENARIO_SCENARIO_H
@@ -30,10 +30,10 @@ enum sim_action_kind {
     SIM_ACTION_SEQUENCER,
     SIM_ACTION_STORE,
     SIM_ACTION_REBOOT,
-    SIM_ACTION_FIRE,    /* by hand: a timer, ... */
-    SIM_ACTION_DELIVER, /* ... a message that waits, ... */
-    SIM_ACTION_LOSE,    /* ... which may also be lost, ... */
-    SIM_ACTION_LATE,    /* ... or comes later than the protocol assumes */
+    SIM_ACTION_FIRE,    /* manual: fires a timer */
+    SIM_ACTION_DELIVER, /* manual: delivers a waiting message */
+    SIM_ACTION_LOSE,    /* manual: loses it */
+    SIM_ACTION_LATE,    /* manual: delivers it later than the protocol assumes */
     SIM_ACTION_TIMERS,
     SIM_ACTION_COUNT,
 };
@@ -43,9 +43,9 @@ struct sim_action {
     int64_t for_ns; /* how long it lasts; 0: until something else ends it */
     enum sim_action_kind kind;
     uint32_t line;
-    cv_id node;          /* CV_ID_NONE: all of them, where that makes sense */
-    uint64_t ends;       /* number of the fault whose end this is; 0: an action of its own */
-    union {              /* by kind; those that are not here need only a node */
+    cv_id node;          /* CV_ID_NONE: all nodes, if the action allows that */
+    uint64_t ends;       /* number of the fault that this action ends; 0: it ends none */
+    union {              /* by kind; other kinds need only a node */
         uint16_t *group; /* PARTITION: by node; belongs to the scenario */
         struct sim_link_change link;
         struct {
@@ -59,14 +59,14 @@ struct sim_action {
             int64_t delay_ns;
             bool fails;
         } disk;
-        bool is_witnessed; /* CRASH: its witness tells the others */
-        int64_t back_ns;   /* RECOVER: its machine has booted, and its clock shows so much less */
+        bool is_witnessed; /* CRASH: its witness tells the other nodes */
+        int64_t back_ns;   /* RECOVER: its machine has booted, and its clock is set back by this */
         uint32_t timer;    /* FIRE */
         struct sim_pick pick; /* DELIVER, LOSE, LATE */
         int64_t cost_ns;
         int64_t late_ns; /* TIMERS: they fire up to so much later */
         struct {
-            cv_id to; /* CV_ID_NONE: to nobody in particular */
+            cv_id to; /* requested successor; CV_ID_NONE: any */
         } resign;
         struct {
             bool is_on;
@@ -76,7 +76,7 @@ struct sim_action {
             int64_t value;
         } report;
         struct {
-            cv_id peer; /* who is said to be dead */
+            cv_id peer; /* the node that is reported dead */
             bool is_certain;
         } peer_down;
         struct sim_sequencer_change sequencer;
@@ -118,10 +118,10 @@ struct sim_random_faults {
 };
 
 enum sim_expect_kind {
-    SIM_EXPECT_LEADER,   /* every listed node believes in this leader */
+    SIM_EXPECT_LEADER,   /* every listed node follows this leader */
     SIM_EXPECT_LEADERS,  /* exactly these hold a valid leadership */
     SIM_EXPECT_PROPERTY, /* this property holds */
-    SIM_EXPECT_BROKEN,   /* this property does not */
+    SIM_EXPECT_BROKEN,   /* this property is broken */
     SIM_EXPECT_MESSAGES, /* a number of messages of a type is sent in a time */
     SIM_EXPECT_CHANGES,  /* a number of leaderships begins in a time */
 };
@@ -136,7 +136,8 @@ struct sim_expect {
     int64_t at_ns;   /* LEADER, LEADERS: when it is judged; else the window's end */
     int64_t from_ns; /* MESSAGES, CHANGES: the window's beginning */
     cv_id leader;    /* LEADER: CV_ID_NONE for any, the same for all */
-    uint64_t *nodes; /* LEADER: who must believe it (NULL: all that are up); LEADERS: who leads */
+    /* LEADER: nodes that must follow it (NULL: all that are up); LEADERS: leaders */
+    uint64_t *nodes;
     enum cv_property property;
     uint32_t message; /* type, or SIM_MESSAGE_ANY */
     enum sim_compare compare;
@@ -151,7 +152,7 @@ struct sim_site {
 struct sim_scenario {
     char *name;
     const struct cv_protocol *protocol;
-    struct cv_config config; /* checked, for node 1; the others differ in `self` only */
+    struct cv_config config; /* checked, for node 1; for the others only `self` differs */
     uint32_t promises,
         assumes; /* of the protocol with this configuration; assertions always hold */
     uint32_t node_count;
@@ -159,7 +160,7 @@ struct sim_scenario {
     int64_t run_ns;
     int64_t start_within_ns;
     bool is_manual;       /* timers and messages wait until an action lets them happen */
-    int64_t fast_ns;      /* bound of delay_min_ns; cores know their own */
+    int64_t fast_ns;      /* bound of a fast message; cores know their own */
     int64_t delay_min_ns; /* what the bound computation may assume */
 
     struct sim_action *action;
@@ -180,7 +181,7 @@ struct sim_scenario {
     uint32_t rtt_count, rtt_capacity;
 };
 
-/* Reads a scenario from text; `name` stands in messages. On failure *reterr says
+/* Reads a scenario from text; error texts begin with `name`. On failure *reterr says
  * "name:line:column: what is wrong; hint". */
 CV_NODISCARD int sim_scenario_parse(const char *name, const char *text, size_t length,
                                     struct sim_scenario **ret_scenario, struct cv_errtext *reterr);

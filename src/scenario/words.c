@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KNOWN_BYTES_MAX 2048u /* all words that are known in one place */
+#define KNOWN_BYTES_MAX 2048u /* of one list of known words */
 
 static bool is_blank(char c)
 {
@@ -46,7 +46,8 @@ int sim_words_split(struct sim_words *words, const char *line, size_t length)
             if (bytes + 1 >= SIM_WORD_BYTES) {
                 words->next = words->count;
                 word->text[bytes] = '\0';
-                return sim_words_fail(words, "a word of more than %u bytes", SIM_WORD_BYTES - 1);
+                return sim_words_fail(words, "this word has more than %u bytes",
+                                      SIM_WORD_BYTES - 1);
             }
             word->text[bytes++] = line[at++];
         }
@@ -64,7 +65,7 @@ const char *sim_words_peek(const struct sim_words *words)
 const char *sim_words_next(struct sim_words *words)
 {
     const char *text = sim_words_peek(words);
-    words->next++; /* also past the end: then errors point behind the last word */
+    words->next++; /* even past the end: then errors point after the last word */
     return text;
 }
 

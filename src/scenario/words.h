@@ -4,10 +4,10 @@
 
 #include "core/types.h"
 
-#define SIM_WORDS_MAX 4200u /* `expect leader 1 by 1s at` and every node by name */
+#define SIM_WORDS_MAX 4200u /* for `expect leader 1 by 1s at` with every node listed */
 #define SIM_WORD_BYTES 128u
 
-/* No time in a scenario is longer: sums of several stay far from overflowing. */
+/* The longest time in a scenario: sums of several such times do not overflow. */
 #define SIM_TIME_MAX_NS (30 * 24 * 3600 * NS_PER_S)
 
 struct sim_word {
@@ -38,7 +38,7 @@ bool sim_words_take(struct sim_words *words, const char *text);
  * returns CV_E_MALFORMED. */
 int sim_words_fail(const struct sim_words *words, const char *format, ...) CV_PRINTF(2, 3);
 
-/* The same for a word that is none of `known` (separated by blanks): names the nearest. */
+/* The same for a word that is not in `known` (separated by blanks): suggests the nearest. */
 int sim_words_unknown(const struct sim_words *words, const char *what, const char *text,
                       const char *known);
 
@@ -49,7 +49,7 @@ struct sim_word_list {
 };
 void sim_word_list_add(struct sim_word_list *list, const char *word);
 
-/* Takes the next word, which is one of `names`, and tells which. */
+/* Takes the next word, which must be one of `names`, and returns its index. */
 CV_NODISCARD int sim_words_choice(struct sim_words *words, const char *what,
                                   const char *const *names, uint32_t name_count,
                                   uint32_t *ret_index);

@@ -45,7 +45,7 @@ static const char *const verdict_names[] = {
     [CV_STORE_FAILED] = "failed",   [CV_STORE_CHANGED] = "changed",
 };
 
-/* As text: it has more digits than a number of JavaScript. */
+/* As text, because it has more digits than a number in JavaScript. */
 static void write_label(struct cv_json *json, uint64_t label)
 {
     char text[20];
@@ -97,7 +97,8 @@ void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *head
     (void)fputc('\n', trace->file);
 }
 
-/* If a place such as {peer} begins at `at`, writes its value; returns its length, 0: none does. */
+/* If a placeholder such as {peer} begins at `at`, writes its value and returns the placeholder's
+ * length; otherwise 0. */
 static size_t format_place(const struct cv_record *r, const char *at, char *value, size_t size)
 {
     if (strncmp(at, "{peer}", 6) == 0) {
@@ -154,7 +155,7 @@ static void write_list(struct cv_json *json, const struct cv_field *field,
     cv__json_close(json, ']');
 }
 
-/* Scalars and lists are kept apart in a message, each in the order of the table. */
+/* A message keeps scalars and lists separately, each in the order of the table. */
 static void write_fields(struct cv_json *json, const struct cv_message_type *type,
                          const struct cv_message *message)
 {
@@ -320,7 +321,7 @@ char *cv__trace_tail(const struct cv_trace *trace)
     const uint64_t first = trace->count > CV_TRACE_TAIL ? trace->count - CV_TRACE_TAIL : 0;
     for (uint64_t i = first; i < trace->count; i++) {
         const struct cv_record *r = &trace->tail[i % CV_TRACE_TAIL];
-        /* Sends are left out: deliveries, losses and drops say what became of them. */
+        /* Sends are left out: deliveries, losses and drops show what happened to them. */
         if (r->kind != CV_RECORD_SEND) {
             print_record(trace, r, out);
         }

@@ -12,14 +12,14 @@
 /* A trace keeps the latest records; with a file it also writes each. */
 struct cv_trace {
     FILE *file;          /* NULL: only the tail */
-    cv_observe *observe; /* NULL: nobody looks */
+    cv_observe *observe; /* NULL: none */
     void *context;       /* its first argument */
     const struct cv_protocol *protocol;
     struct cv_record tail[CV_TRACE_TAIL];
     uint64_t count;
 };
 
-/* What the first line says about the run. */
+/* The contents of the first line, about the whole run. */
 struct cv_trace_header {
     const char *scenario; /* its name */
     const struct cv_config *config;
@@ -29,9 +29,9 @@ struct cv_trace_header {
     const char *const *site; /* names of sites, from 1 to site_count */
     uint32_t site_count;
     const uint8_t *site_of; /* by node: number of its site; 0: none */
-    cv_id self;             /* of one process: which node it is; CV_ID_NONE: all are in the trace */
-    uint64_t label;         /* of one process: by which others know it where nobody has an id */
-    int64_t began_ns;       /* of one process: time 0, on the clock of its machine */
+    cv_id self;             /* trace of one process: its node; CV_ID_NONE: a trace of all nodes */
+    uint64_t label;         /* trace of one process: its label, if the protocol is anonymous */
+    int64_t began_ns;       /* trace of one process: time 0, on the clock of its machine */
 };
 
 void cv__trace_header(struct cv_trace *trace, const struct cv_trace_header *header);
@@ -44,8 +44,8 @@ void cv__trace_note_text(const struct cv_record *record, char text[CV_NOTE_BYTES
 /* `detail` describes an action or a broken property, NULL otherwise. */
 void cv__trace_add(struct cv_trace *trace, const struct cv_record *record, const char *detail);
 
-/* The same without a detail, at the cost of one copy if nobody looks: most records are like
- * that. */
+/* The same without a detail, as for most records: costs one copy if there is no file and no
+ * observer. */
 static inline void cv__trace_note(struct cv_trace *trace, const struct cv_record record)
 {
     if (trace->file == NULL && trace->observe == NULL) {

@@ -162,7 +162,7 @@ static void one_token_has_one_leader(void **state)
     belief = follow(2, 5);
     (void)cv__properties_believe(p, 3, &belief);
     assert_int_equal(w->told.property, CV_PROPERTY_LEADER_ORDER);
-    assert_string_equal(w->told.detail, "node 3 sees 2 lead with token 5, with which 3 led");
+    assert_string_equal(w->told.detail, "node 3 sees 2 lead with token 5, but 3 led with it");
 }
 
 /* A leader outside the members breaks validity, and later judgements must cope with it. */
@@ -207,8 +207,8 @@ static void a_crashed_leader_counts_until_its_time_is_over(void **state)
     cv__properties_time(p, 49);
     cv__properties_begin(p, 2, 8, 90);
     assert_int_equal(w->told.property, CV_PROPERTY_AT_MOST_ONE_LEADER);
-    assert_string_equal(w->told.detail, "node 2 leads with token 8 while that of node 1, which "
-                                        "crashed, with 7 is valid");
+    assert_string_equal(w->told.detail, "node 2 leads with token 8 while the leadership of "
+                                        "crashed node 1 with 7 is valid");
 }
 
 static void a_crashed_leader_ends_with_its_time_or_by_a_certain_witness(void **state)
@@ -287,7 +287,7 @@ static void the_rightful_node_leads(void **state)
     p->node[2].is_candidate = true;
     cv__properties_judge(p);
     assert_int_equal(w->told.property, CV_PROPERTY_RIGHTFUL_LEADER);
-    assert_string_equal(w->told.detail, "node 2 leads, and not 3");
+    assert_string_equal(w->told.detail, "node 2 leads instead of node 3");
 }
 
 static void the_lowest_leads_where_that_is_promised(void **state)
@@ -410,7 +410,7 @@ static void parts_are_judged_apart(void **state)
     p->node[1].part = 1;
     cv__properties_judge(p);
     assert_int_equal(w->told.property, CV_PROPERTY_AGREEMENT);
-    assert_string_equal(w->told.detail, "node 2 follows 1, which does not lead it");
+    assert_string_equal(w->told.detail, "node 2 follows 1, which does not lead its part");
 }
 
 /* The present state is plain bytes: after it is restored, all goes on as if nothing had happened in
