@@ -51,8 +51,8 @@ static void record_action(struct sim_world *w, const struct sim_action *a)
     }
 }
 
-/* Schedules the undoing of an action that lasts; it knows the fault's number, so that a later fault
- * of the same kind is not ended by the end of an earlier one. */
+/* Schedules the end of an action that lasts. The end has the fault's number, so that the end of an
+ * earlier fault does not end a later one of the same kind. */
 static void end_later(struct sim_world *w, const struct sim_action *a, enum sim_action_kind kind,
                       cv_id node)
 {
@@ -61,7 +61,7 @@ static void end_later(struct sim_world *w, const struct sim_action *a, enum sim_
     }
     struct sim_action end = {0};
     if (kind == a->kind) {
-        end = *a; /* which link, overlay or verb it was */
+        end = *a; /* with its link, overlay or verb */
     }
     end.at_ns = w->now_ns + a->for_ns;
     end.for_ns = 0;
@@ -97,8 +97,8 @@ static void do_crash(struct sim_world *w, const struct sim_action *a, cv_id id)
     if (a->kind == SIM_ACTION_REBOOT) {
         sim_node_reboot(w, id);
     } else {
-        /* The witness waits until nothing is left: its leadership counts no longer when somebody
-         * hears of it. */
+        /* The witness waits until no process of the node is left: its leadership has ended when
+         * another node hears of it. */
         const bool is_over = a->is_witnessed && sim_message_bequeath(w, id);
         sim_node_crash(w, id);
         if (is_over) {
@@ -174,7 +174,7 @@ static void do_heal(struct sim_world *w, const struct sim_action *a)
     } else if (w->faults.partition == a->ends) {
         record_action(w, a);
         uint16_t *group = cv__allocate(w->node_count, sizeof *group);
-        sim_network_partition(w->network, group); /* links that are down stay so */
+        sim_network_partition(w->network, group); /* links that are down stay down */
         free(group);
     }
 }
@@ -190,8 +190,8 @@ static void do_link(struct sim_world *w, const struct sim_action *a)
 
 enum phase { BEGINS, ENDS, IS_REPLACED };
 
-/* A fault begins, and is recorded; or it ends, unless a later one of its kind has begun since: then
- * that one has replaced it. *latest is the number of the latest. */
+/* A fault begins, and is recorded; or it ends, unless a later fault of its kind has begun since and
+ * replaced it. *latest is the number of the latest fault. */
 static enum phase phase_of(struct sim_world *w, const struct sim_action *a, uint64_t *latest)
 {
     if (a->ends == 0) {
@@ -220,7 +220,7 @@ static void do_overlay(struct sim_world *w, const struct sim_action *a)
     }
 }
 
-/* The node meant, or CV_ID_NONE if nobody leads. */
+/* The node that `id` stands for; CV_ID_NONE: `leader`, and no node leads. */
 static cv_id resolve(const struct sim_world *w, cv_id id)
 {
     if (id != SIM_NODE_LEADER) {
@@ -301,7 +301,7 @@ static void do_clock(struct sim_world *w, const struct sim_action *a)
     record_action(w, a);
 }
 
-/* Something by hand: did it happen? */
+/* Counts a step of a `manual` scenario, and whether there was something to do. */
 static bool count_step(struct sim_world *w, const struct sim_action *a, bool has_happened)
 {
     struct sim_manual *m = &w->manual;
@@ -314,7 +314,7 @@ static bool count_step(struct sim_world *w, const struct sim_action *a, bool has
     return has_happened;
 }
 
-/* What would have happened anyway is no fault. */
+/* Not counted as a fault, because it would have happened anyway. */
 static void do_step(struct sim_world *w, const struct sim_action *a)
 {
     if (a->kind == SIM_ACTION_FIRE) {
@@ -349,7 +349,7 @@ static void do_timers(struct sim_world *w, const struct sim_action *a)
 {
     for (cv_id id = 1; id <= w->node_count; id++) {
         if (a->node == CV_ID_NONE || a->node == id) {
-            w->node[id - 1].late_ns = a->late_ns; /* of those that are armed from now on */
+            w->node[id - 1].late_ns = a->late_ns; /* for timers armed from now on */
         }
     }
     record_action(w, a);
@@ -370,7 +370,7 @@ static void do_disk(struct sim_world *w, const struct sim_action *a)
     record_action(w, a);
 }
 
-/* Messages that wait already are handled at the time that was set for them. */
+/* Messages that already wait keep the time that was set for them. */
 static void do_cost(struct sim_world *w, const struct sim_action *a)
 {
     w->cost_ns = a->cost_ns;
@@ -443,7 +443,7 @@ static void do_node_action(struct sim_world *w, const struct sim_action *a, cv_i
         }
         break;
     default:
-        CV_ASSERT(!"an action of no node");
+        CV_ASSERT(!"not an action of a node");
     }
 }
 
@@ -508,7 +508,7 @@ void sim_actions_do(struct sim_world *w, uint32_t index)
 
 /* ---- Chance ---------------------------------------------------------------------------------- */
 
-/* Whole milliseconds and percents: a drawn fault that is printed reads back as the same. */
+/* Whole milliseconds and percents, so that a drawn fault can be printed and read back unchanged. */
 static int64_t draw_ms(struct sim_rng *rng, int64_t low_ns, int64_t high_ns)
 {
     const int64_t low = (low_ns + NS_PER_MS - 1) / NS_PER_MS;
@@ -525,7 +525,7 @@ static void draw_groups(struct sim_rng *rng, uint32_t node_count, struct sim_act
 {
     a->group = cv__allocate(node_count, sizeof *a->group);
     const int64_t parts = node_count > 3 ? sim_rng_range(rng, 2, 3) : 2;
-    uint16_t number[4] = {0}; /* of each part drawn, in the order of appearance: none is empty */
+    uint16_t number[4] = {0}; /* of each drawn part, in the order of appearance, so none is empty */
     uint16_t count = 0;
     for (uint32_t i = 0; i < node_count; i++) {
         const int64_t part = sim_rng_range(rng, 1, parts);
@@ -547,7 +547,7 @@ static void draw_pair(struct sim_rng *rng, uint32_t node_count, struct sim_link_
     change->link.is_down = true;
 }
 
-/* The sequencer is down or loses messages for a while, or its counter changes at once. */
+/* The sequencer is down or loses messages for a while, or its counter jumps. */
 static void draw_sequencer(struct sim_rng *rng, struct sim_action *a)
 {
     static const enum sim_sequencer_verb verbs[] = {SIM_SEQUENCER_DOWN, SIM_SEQUENCER_SET,
@@ -609,7 +609,7 @@ static void draw_fault(struct sim_world *w, const struct sim_random_faults *faul
         .node = (cv_id)sim_rng_range(rng, 1, node_count),
     };
     if (sim_rng_range(rng, 0, 2) == 0) {
-        a.node = SIM_NODE_LEADER; /* a fault of the leader changes most */
+        a.node = SIM_NODE_LEADER; /* a fault of the leader has the largest effect */
     }
     switch (fault) {
     case SIM_FAULT_CRASH:
@@ -664,7 +664,8 @@ static void draw_fault(struct sim_world *w, const struct sim_random_faults *faul
     case SIM_FAULT_JOIN:
         a.kind = SIM_ACTION_RECOVER;
         a.for_ns = 0;
-        a.node = (cv_id)sim_rng_range(rng, 1, node_count); /* never a leader: it is down */
+        /* never the leader: a node that is down does not lead */
+        a.node = (cv_id)sim_rng_range(rng, 1, node_count);
         break;
     case SIM_FAULT_SEQUENCER:
         draw_sequencer(rng, &a);
@@ -673,7 +674,7 @@ static void draw_fault(struct sim_world *w, const struct sim_random_faults *faul
         draw_store(rng, &a);
         break;
     case SIM_FAULT_COUNT:
-        CV_ASSERT(!"a fault of no kind");
+        CV_ASSERT(!"an unknown kind of fault");
     }
     sim_world_schedule_action(w, &a);
 }
@@ -686,7 +687,7 @@ static enum sim_fault draw_kind(struct sim_rng *rng, uint32_t kinds)
             return (enum sim_fault)kind;
         }
     }
-    CV_ASSERT(!"one of them was meant");
+    CV_ASSERT(!"the number is below the count of kinds");
     return SIM_FAULT_CRASH;
 }
 
@@ -714,7 +715,7 @@ void sim_actions_schedule(struct sim_world *w)
     for (uint32_t i = 0; i < s->action_count; i++) {
         w->action = cv__grow(w->action, &w->action_capacity, w->action_count, sizeof *w->action);
         w->action[w->action_count++] =
-            s->action[i]; /* the scenario's come first: sim_world_free() relies on it */
+            s->action[i]; /* the scenario's actions come first: sim_world_free() relies on it */
     }
     for (uint32_t i = 0; i < s->action_count; i++) {
         if (s->action[i].at_ns == SIM_SETUP) {

@@ -5,7 +5,7 @@
 
 #define PPB INT64_C(1000000000)
 
-/* How much the clock goes on in how much time. */
+/* How far the clock advances in which real time. */
 struct rate {
     int64_t local, real;
 };

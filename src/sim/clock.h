@@ -17,7 +17,7 @@ struct sim_clock {
     int64_t drift_parts; /* not 0: the drift is exactly 1 / drift_parts, 11 or -11 */
 };
 
-/* So long for the clock, when that much real time has passed. */
+/* How far the clock advances in that much real time. */
 int64_t sim_clock_stretch(const struct sim_clock *clock, int64_t elapsed_ns);
 
 static inline int64_t sim_clock_local(const struct sim_clock *clock, int64_t real_ns)
@@ -31,7 +31,7 @@ static inline int64_t sim_clock_local(const struct sim_clock *clock, int64_t rea
 /* The earliest real instant, not before real_base_ns, at which the local clock shows local_ns. */
 int64_t sim_clock_real(const struct sim_clock *clock, int64_t local_ns);
 
-/* From now on another drift; the local time itself does not jump. */
+/* Sets another drift from now on; the local time does not jump. */
 void sim_clock_set_drift(struct sim_clock *clock, int64_t real_ns, int64_t drift_ppb,
                          int64_t drift_parts);
 

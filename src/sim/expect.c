@@ -1,4 +1,4 @@
-/* src/sim/expect.c - judging what a scenario expects. */
+/* src/sim/expect.c - judges the expectations of a scenario. */
 #include "sim/expect.h"
 
 #include "core/nodeset.h"
@@ -36,7 +36,7 @@ static void judge_leader(struct sim_world *w, const struct sim_expect *e,
     }
     if (judged == 0) {
         result->is_ok = false;
-        (void)snprintf(result->detail, sizeof result->detail, "nobody is up");
+        (void)snprintf(result->detail, sizeof result->detail, "no node is up");
     }
 }
 
@@ -57,7 +57,7 @@ static void judge_leaders(struct sim_world *w, const struct sim_expect *e,
     if (result->is_ok) {
         result->detail[0] = '\0';
     } else if (at == 0) {
-        (void)snprintf(result->detail, sizeof result->detail, "nobody leads");
+        (void)snprintf(result->detail, sizeof result->detail, "no node leads");
     }
 }
 
@@ -88,7 +88,7 @@ static void judge_count(struct sim_world *w, uint32_t index, struct sim_expect_r
     }
 }
 
-/* Expectations of an instant are judged when everything up to and including it has happened. */
+/* Expectations of an instant are judged after everything up to and including it has happened. */
 void sim_expect_judge(struct sim_world *w, int64_t from_ns, int64_t before_ns)
 {
     for (uint32_t i = 0; i < w->scenario->expect_count; i++) {
@@ -112,7 +112,7 @@ void sim_expect_judge(struct sim_world *w, int64_t from_ns, int64_t before_ns)
             break;
         case SIM_EXPECT_PROPERTY:
         case SIM_EXPECT_BROKEN:
-            break; /* of the whole run: see sim_expect_finish() */
+            break; /* about the whole run: see sim_expect_finish() */
         }
         w->now_ns = now_ns;
     }

@@ -1,4 +1,4 @@
-/* src/sim/expect.h - judging what a scenario expects; the results are in the world. */
+/* src/sim/expect.h - judges the expectations of a scenario; the results are in the world. */
 #ifndef CV_SIM_EXPECT_H
 #define CV_SIM_EXPECT_H
 
@@ -10,7 +10,7 @@ struct sim_world;
  * including that instant has happened. */
 void sim_expect_judge(struct sim_world *world, int64_t from_ns, int64_t before_ns);
 
-/* Those of the whole run, at its end. */
+/* Judges the expectations about the whole run, at its end. */
 void sim_expect_finish(struct sim_world *world);
 
 #endif

@@ -1,4 +1,4 @@
-/* src/sim/history.c - what has happened in a run; see history.h. */
+/* src/sim/history.c - the history of a run; see history.h. */
 #include "sim/history.h"
 
 #include <stdlib.h>

@@ -7,11 +7,12 @@
 
 #include "scenario/scenario.h"
 
-/* What a node said of itself last, where messages have scores. */
+/* The latest score that a node reported, if messages carry scores. */
 #define SIM_SCORE_PARTS 4u
 struct sim_score {
-    uint32_t count;                /* of its parts; 0: it has said nothing, or there are none */
-    int64_t part[SIM_SCORE_PARTS]; /* CV_SCORE_UNKNOWN: it cannot say */
+    /* of its parts; 0: none reported, or the protocol has no scores */
+    uint32_t count;
+    int64_t part[SIM_SCORE_PARTS]; /* may be CV_SCORE_UNKNOWN */
 };
 
 struct sim_leadership_span {
@@ -30,7 +31,7 @@ struct sim_view {
 
 struct sim_election {
     int64_t fault_ns, detected_ns, elected_ns; /* -1: not (yet) */
-    cv_id of;                                  /* who led; CV_ID_NONE: the first election */
+    cv_id of;                                  /* the lost leader; CV_ID_NONE: the first election */
 };
 
 enum sim_life { SIM_LIFE_UP, SIM_LIFE_DOWN, SIM_LIFE_PAUSED };
@@ -41,7 +42,7 @@ struct sim_life_change {
     enum sim_life life;
 };
 
-/* An action that had an effect, with the node it was done to. */
+/* An action that had an effect, with the affected node. */
 struct sim_done_action {
     int64_t at_ns;
     struct sim_action action;
@@ -66,7 +67,7 @@ struct sim_history {
     uint32_t done_action_count, done_action_capacity;
     struct sim_ask *ask;
     uint32_t ask_count, ask_capacity;
-    struct sim_score *score; /* by node; NULL: nobody has said one */
+    struct sim_score *score; /* by node; NULL: none was reported */
 };
 
 void sim_history_fini(struct sim_history *history);

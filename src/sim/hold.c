@@ -5,8 +5,8 @@
 #include "sim/sequencer_request.h"
 #include "sim/world.h"
 
-/* What is told of the end of a leadership, if not by its node: what happens to one whose time is
- * over is not the reason. */
+/* The reported reason for the end of a leadership that its node did not end itself. If its time was
+ * over already, that is the reason. */
 static const char *reason_to_end(const struct sim_world *w, const struct cv_property_node *held,
                                  const char *reason)
 {
@@ -48,7 +48,7 @@ void sim_hold_crash(struct sim_world *w, cv_id id)
     cv__properties_crash(&w->properties, id);
 }
 
-/* For the report and for what is expected: a leadership has begun. */
+/* For the report and the expectations: a leadership has begun. */
 static void record_begin(struct sim_world *w)
 {
     w->begun_count++;
@@ -115,10 +115,9 @@ static cv_id name_leader(struct sim_world *w, cv_id id, const struct cv_leadersh
 {
     const cv_id named = sim_known_find(w, l->token, l->label);
     if (named == CV_ID_NONE) {
-        cv__properties_break(
-            &w->properties, CV_PROPERTY_VALIDITY,
-            "node %u follows label %llx with token %llu, which no process was given", id,
-            (unsigned long long)l->label, (unsigned long long)l->token);
+        cv__properties_break(&w->properties, CV_PROPERTY_VALIDITY,
+                             "node %u follows label %llx with token %llu, which no process got", id,
+                             (unsigned long long)l->label, (unsigned long long)l->token);
     }
     return named;
 }
@@ -155,8 +154,7 @@ void sim_hold_believe(struct sim_world *w, cv_id id, const struct cv_leadership 
     };
     if (cv__properties_is_new_belief(&w->properties, id, &belief)) {
         record_belief(w, id, &belief, l->reason);
-    } else if (belief.is_self &&
-               w->trace.file != NULL) { /* the tail has better use for its places */
+    } else if (belief.is_self && w->trace.file != NULL) { /* renewals would fill the tail */
         sim_world_note(w, CV_RECORD_RENEW, id, belief.leader, 0, belief.token,
                        belief.until_ns == INT64_MAX ? 0 : belief.until_ns);
     }

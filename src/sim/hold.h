@@ -4,7 +4,7 @@
 
 #include "sim/world.h"
 
-/* A node's core says who leads: its belief, and the leadership it holds, change accordingly. */
+/* A node's core reports the leader: updates the node's belief and the leadership it holds. */
 void sim_hold_believe(struct sim_world *world, cv_id node, const struct cv_leadership *leadership);
 
 /* A leadership ends now, or ended when its lease ran out. */
@@ -19,7 +19,7 @@ void sim_hold_open_election(struct sim_world *world, cv_id leader);
 /* For trace and report: the node is up, down or paused from now on. */
 void sim_hold_note_life(struct sim_world *world, cv_id node, enum sim_life life);
 
-/* The same for the report alone. */
+/* The same, only for the report. */
 void sim_hold_life(struct sim_world *world, cv_id node, enum sim_life life);
 
 #endif

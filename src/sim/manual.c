@@ -64,8 +64,8 @@ static bool can_act(const struct sim_world *w, cv_id id)
     return id == SIM_NODE_SERVICE || (w->node[id - 1].is_up && !w->node[id - 1].is_paused);
 }
 
-/* Has it waited for longer than the protocol assumes? What was sent to a node that was down or
- * paused may have come in vain. */
+/* Has it waited for longer than the protocol assumes? Not if its receiver was down or paused
+ * meanwhile. */
 static bool is_overdue(const struct sim_world *w, const struct sim_under_way *held)
 {
     const struct cv_properties_setting *setting = &w->properties.setting;
@@ -124,7 +124,7 @@ static bool is_meant(const struct sim_pick *pick, const struct sim_under_way *he
            ((pick->mask & SIM_PICK_NUMBER) == 0 || held->number == pick->number);
 }
 
-/* The first of those that are meant; manual.count: there is none. */
+/* The first entry that matches; manual.count: there is none. */
 static uint32_t find(const struct sim_world *w, const struct sim_pick *pick)
 {
     uint32_t index = 0;
@@ -163,7 +163,7 @@ bool sim_manual_deliver(struct sim_world *w, const struct sim_pick *pick)
         sim_properties_disturb(w);
     }
     if (arriving.kind == SIM_EVENT_STORE_REQUEST && pick->to == SIM_NODE_SERVICE) {
-        sim_store_request_expire(w); /* what is over now is over before it is asked for */
+        sim_store_request_expire(w); /* a lease that ends now ends before a request arrives */
     }
     sim_world_dispatch(w, arriving.kind, arriving.ref);
     return true;

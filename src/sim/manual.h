@@ -12,9 +12,10 @@
 
 struct sim_world;
 
-/* Something under way from one end to another (SIM_NODE_SERVICE: the store or the sequencer). */
+/* A message, request or answer in flight between two ends (SIM_NODE_SERVICE: the store or the
+ * sequencer). */
 struct sim_under_way {
-    uint32_t kind, ref; /* enum sim_event_kind, and what it is about */
+    uint32_t kind, ref; /* as in the queue: enum sim_event_kind and its reference */
     cv_id from, to;
     const struct cv_message_type *type; /* NULL: it has none */
     bool is_witness;
@@ -26,28 +27,29 @@ struct sim_under_way {
 };
 
 struct sim_manual {
-    struct sim_under_way *item; /* what waits, in the order of sending */
+    struct sim_under_way *item; /* waiting entries, in the order of sending */
     uint32_t count, capacity;
-    struct sim_under_way *sent; /* all that was sent in the last instant, also what is gone */
+    struct sim_under_way *sent; /* all that was sent at the last instant, delivered or not */
     uint32_t sent_count, sent_capacity;
-    uint64_t step_count; /* what the scenario let happen */
-    uint64_t idle_count; /* what it could not, because there was nothing like that; ... */
-    uint32_t idle_line;  /* ... the first of them */
+    uint64_t step_count; /* steps of the scenario that let something happen */
+    uint64_t idle_count; /* steps that found nothing to do */
+    uint32_t idle_line;  /* the line of the first of these */
 };
 
 void sim_manual_fini(struct sim_manual *manual);
 
-/* It arrives at that instant; or waits, if the scenario is manual. */
+/* Lets it arrive at that instant; or lets it wait, if the scenario is manual. */
 void sim_under_way(struct sim_world *world, int64_t at_ns, const struct sim_under_way *what);
 
-/* Does everything happen as soon as the protocol assumes? No message, answer or timer waits for
- * longer at somebody who could take it, and none is said to be late. */
+/* Does everything happen as soon as the protocol assumes? No message, answer or timer waits longer
+ * for a node that could take it, and the scenario makes none late. */
 bool sim_manual_is_prompt(const struct sim_world *world);
 
-/* Takes out what waits and is about the store; returns what it was about, UINT32_MAX: nothing. */
+/* Takes out a waiting entry of the store and returns its reference; UINT32_MAX: there is none. */
 uint32_t sim_manual_take_store(struct sim_world *world);
 
-/* False: nothing like that waits, or is armed and due, at somebody who is up and not paused. */
+/* False: no such entry waits, or no such timer is armed and due, at a node that is up and not
+ * paused. */
 bool sim_manual_fire(struct sim_world *world, cv_id node, uint32_t timer);
 bool sim_manual_deliver(struct sim_world *world, const struct sim_pick *pick);
 bool sim_manual_lose(struct sim_world *world, const struct sim_pick *pick);

@@ -19,7 +19,7 @@ static void forget_decoded(struct sim_decoded *decoded, uint32_t payload)
     decoded->payload = decoded->payload == payload ? NONE : decoded->payload;
 }
 
-/* What a payload says, there from now on. */
+/* Decodes a payload into `decoded`, unless it is there already, and returns the message. */
 static const struct cv_message *payload_decode(const struct sim_world *w, uint32_t payload,
                                                struct sim_decoded *decoded)
 {
@@ -28,7 +28,7 @@ static const struct cv_message *payload_decode(const struct sim_world *w, uint32
     if (decoded->payload != payload) {
         const int code = cv__message_decode(w->protocol, w->node_count, p->bytes, p->byte_count,
                                             decoded->word, &decoded->message);
-        CV_ASSERT(code == CV_OK); /* it was encoded, and the network damages nothing */
+        CV_ASSERT(code == CV_OK); /* it was encoded here, and the network damages nothing */
         decoded->payload = payload;
     }
     return &decoded->message;
@@ -106,7 +106,7 @@ static void depart(struct sim_world *w, enum sim_flight_kind kind, cv_id from, c
     if (delta_ns > 0 && delay_ns > delta_ns && !w->scenario->is_manual) {
         w->messages.late_count++;
         w->messages.late_max_ns = cv__max64(w->messages.late_max_ns, delay_ns);
-        sim_properties_lose(w, from, to); /* and a disturbance again when it arrives */
+        sim_properties_lose(w, from, to); /* another disturbance follows when it arrives */
     }
     const uint32_t index = flight_new(w);
     struct sim_flight *f = &w->messages.flight[index];
@@ -151,7 +151,7 @@ static void count_message(struct sim_world *w, const struct sim_payload *p)
     }
 }
 
-/* With a trace file also what it says. */
+/* With a trace file, records the fields too. */
 static void note_send(struct sim_world *w, cv_id from, cv_id to, uint32_t payload)
 {
     struct cv_record record = {.at_ns = w->now_ns,
@@ -180,8 +180,8 @@ static uint32_t scalar_find(const struct cv_message_type *type, const char *name
     return CV_FIELDS_MAX;
 }
 
-/* For the report: the score that a node says it has. One of a proposal may be somebody else's, whom
- * the field `id` names. A score travels plus one: 0 is unknown. */
+/* For the report: the score that a node reports. The score in a proposal may belong to another
+ * node, named by the field `id`. A score is sent plus one: 0 is unknown. */
 static void note_score(struct sim_world *w, cv_id from, uint32_t payload)
 {
     const struct sim_score_place *place =
@@ -200,7 +200,7 @@ static void note_score(struct sim_world *w, cv_id from, uint32_t payload)
     score->count = 0;
     for (uint32_t i = 0; i < SIM_SCORE_PARTS; i++) {
         score->part[i] = (int64_t)message->field[place->first + i] - 1;
-        const bool is_said = i == 0 || score->part[i] > 0; /* parts that are not used are 0 */
+        const bool is_said = i == 0 || score->part[i] > 0; /* unused parts are 0 */
         score->count = is_said ? i + 1 : score->count;
     }
 }
@@ -268,7 +268,8 @@ bool sim_message_bequeath(struct sim_world *w, cv_id id)
         says == SIM_FLIGHT_FAREWELL ? sim_message_encode(w, &last) : sim_message_keep(w, "", 1);
     for (cv_id to = 1; to <= w->node_count; to++) {
         int64_t delay_ns[2] = {0};
-        /* A witness says it until it is heard: by hand, it arrives whenever the scenario says. */
+        /* A witness repeats its message until it is heard; with `manual`, the scenario says
+         * when. */
         if (to != id && (w->scenario->is_manual || sim_network_send(w->network, &w->net_rng, id, to,
                                                                     delay_ns) >= SIM_FATE_ONCE)) {
             depart(w, says, id, to, payload, delay_ns[0]);
@@ -288,19 +289,20 @@ static uint64_t *heard_life(const struct sim_world *w, struct sim_node *n, cv_id
 
 static void deliver_witness(struct sim_world *w, uint32_t index)
 {
-    const struct sim_flight f = w->messages.flight[index]; /* a copy: a core may send something */
+    /* a copy: the array moves if a core sends */
+    const struct sim_flight f = w->messages.flight[index];
     struct sim_node *n = sim_world_node(w, f.to);
     if (*heard_life(w, n, f.from) > f.sender_life) {
         flight_free(w, index);
-        return; /* it has started again: frames of an earlier start are refused */
+        return; /* it has restarted: frames of an earlier start are refused */
     }
     const struct cv_record record = {
         .at_ns = w->now_ns,
         .kind = CV_RECORD_NOTE,
         .node = f.to,
         .peer = f.from,
-        .text = f.kind == SIM_FLIGHT_HINT ? "the witness of {peer} says that it is down"
-                                          : "the witness of {peer} says that it is dead",
+        .text = f.kind == SIM_FLIGHT_HINT ? "the witness of {peer} reports that it is down"
+                                          : "the witness of {peer} reports that it is dead",
     };
     cv__trace_add(&w->trace, &record, NULL);
     struct cv_event event = {
@@ -324,7 +326,8 @@ static void deliver_witness(struct sim_world *w, uint32_t index)
 
 /* ---- Delivery -------------------------------------------------------------------------------- */
 
-/* The stamps of the frame give a bound on its delay; the frame gives later ones a better bound. */
+/* The stamps of the frame give a bound on its delay; the frame may improve the bounds of later
+ * ones. */
 static int64_t bound_delay(struct sim_world *w, const struct sim_flight *f, int64_t local_ns)
 {
     if (f->from == f->to) {
@@ -342,8 +345,8 @@ static int64_t bound_delay(struct sim_world *w, const struct sim_flight *f, int6
     return cv__delay_bound(&f->stamp, n->boot, local_ns, drift_ppb, w->scenario->delay_min_ns);
 }
 
-/* Handling a message takes a while, if the scenario says so, and a node handles one after the other
- * in the order they arrive. True: its turn comes later. */
+/* If the scenario sets a cost, handling a message takes time, and a node handles messages one after
+ * the other in the order they arrive. True: this one must wait. */
 static bool waits_for_turn(struct sim_world *w, uint32_t index)
 {
     struct sim_flight *f = &w->messages.flight[index];
@@ -359,11 +362,12 @@ static bool waits_for_turn(struct sim_world *w, uint32_t index)
 
 void sim_message_deliver(struct sim_world *w, uint32_t index)
 {
-    /* Both may move once the core sends something. */
+    /* Both may move when the core sends. */
     const struct sim_flight *f = &w->messages.flight[index];
     const struct sim_payload *p = &w->messages.payload[f->payload];
     struct sim_node *n = sim_world_node(w, f->to);
-    if (!n->is_up || (f->life != 0 && f->life != n->life)) { /* it waited when the node crashed */
+    /* down, or crashed while the message waited */
+    if (!n->is_up || (f->life != 0 && f->life != n->life)) {
         sim_world_note(w, CV_RECORD_DROPPED, f->to, f->from, p->type, f->number, 0);
         flight_free(w, index);
         return;
@@ -413,7 +417,7 @@ void sim_message_lose(struct sim_world *w, uint32_t index)
 
 uint32_t sim_message_repeat(struct sim_world *w, uint32_t index)
 {
-    const uint32_t copy = flight_new(w); /* the others may move */
+    const uint32_t copy = flight_new(w); /* the array may move */
     w->messages.flight[copy] = w->messages.flight[index];
     w->messages.payload[w->messages.flight[copy].payload].reference_count++;
     return copy;

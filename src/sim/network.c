@@ -49,7 +49,7 @@ static uint32_t pair_key(cv_id from, cv_id to)
     return from << 16 | to;
 }
 
-/* Where the pair is, or where it would go. */
+/* The slot of the pair, or the empty slot where it belongs. */
 static uint32_t override_at(const struct sim_network *network, uint32_t key)
 {
     uint32_t at = (key * UINT32_C(2654435769)) >> 7;
@@ -142,7 +142,7 @@ static void link_apply(struct sim_link *link, const struct sim_link_change *chan
     }
 }
 
-/* Of the pair (a, b), does the change mean the direction from > to? */
+/* Does the change apply to the direction from > to? */
 static bool is_meant(const struct sim_link_change *change, cv_id from, cv_id to)
 {
     const bool there = (change->first == CV_ID_NONE || change->first == from) &&
@@ -165,7 +165,8 @@ void sim_network_change(struct sim_network *network, const struct sim_link_chang
     if (change->first == CV_ID_NONE && change->second == CV_ID_NONE) {
         link_apply(&network->default_link, change);
         for (uint32_t i = 0; network->between != NULL && i < SIM_SITES_MAX * SIM_SITES_MAX; i++) {
-            struct sim_link_change kept = *change; /* sites keep the delay of their RTT */
+            /* links between sites keep the delay of their RTT */
+            struct sim_link_change kept = *change;
             kept.mask &= ~(uint32_t)SIM_LINK_DELAY;
             link_apply(&network->between[i], &kept);
         }
@@ -201,7 +202,7 @@ void sim_network_set_rtt(struct sim_network *network, uint32_t site_a, uint32_t 
         network->between = cv__allocate(SIM_SITES_MAX * SIM_SITES_MAX, sizeof *network->between);
         for (uint32_t i = 0; i < SIM_SITES_MAX * SIM_SITES_MAX; i++) {
             network->between[i] = network->default_link;
-            network->between[i].delay_ns = 0; /* no RTT given: the default link's delay counts */
+            network->between[i].delay_ns = 0; /* no RTT given: the default link's delay is used */
         }
     }
     network->between[site_a * SIM_SITES_MAX + site_b].delay_ns = rtt_ns / 2;
@@ -241,8 +242,8 @@ bool sim_network_has_cuts(const struct sim_network *network)
     return network->down_count > 0;
 }
 
-/* The sum of twelve uniforms less six: close to normal, within six deviations, and integers only,
- * so that every machine draws the same. */
+/* The sum of twelve uniforms less six: close to normal, within six deviations, and computed with
+ * integers only, so that every machine draws the same. */
 static int64_t draw_normal(struct sim_rng *rng, int64_t deviation_ns)
 {
     __int128 sum = 0;
@@ -252,7 +253,8 @@ static int64_t draw_normal(struct sim_rng *rng, int64_t deviation_ns)
     return (int64_t)(sum * deviation_ns / SIM_PPB_ONE);
 }
 
-/* What is beyond the least value of a Pareto distribution of shape 3, with the given mean. */
+/* The excess over the minimum of a Pareto distribution of shape 3; the excess has the given
+ * mean. */
 static int64_t draw_pareto(struct sim_rng *rng, int64_t mean_ns)
 {
     const double excess = 2.0 * (1.0 / cbrt(sim_rng_unit(rng)) - 1.0);
@@ -267,7 +269,7 @@ static int64_t jitter_of(const struct sim_link *link)
     }
     const int64_t small_ns = INT64_C(1) << 33; /* 8.6 s: the product fits into 64 bits */
     if (link->delay_ns < small_ns && link->jitter_ppb <= SIM_PPB_ONE) {
-        return link->delay_ns * link->jitter_ppb / SIM_PPB_ONE; /* which is much cheaper */
+        return link->delay_ns * link->jitter_ppb / SIM_PPB_ONE; /* 64 bits are much cheaper */
     }
     return (int64_t)((__int128)link->delay_ns * link->jitter_ppb / SIM_PPB_ONE);
 }
@@ -302,7 +304,7 @@ static int64_t draw_delay(const struct sim_network *network, const struct sim_li
         delay += sim_rng_range(rng, 0, network->overlay[SIM_OVERLAY_SLOW]);
     }
     if (sim_rng_chance(rng, link->reorder_ppb + network->overlay[SIM_OVERLAY_REORDER])) {
-        delay += sim_rng_range(rng, 0, 4 * link->delay_ns); /* later ones overtake it */
+        delay += sim_rng_range(rng, 0, 4 * link->delay_ns); /* later messages overtake it */
     }
     return cv__max64(delay, 1);
 }

@@ -16,7 +16,7 @@ static void queue_timer(struct sim_world *w, cv_id id, uint32_t timer)
 {
     struct sim_timer *t = &sim_world_node(w, id)->timer[timer];
     if (t->queued_ns <= t->due_ns || w->scenario->is_manual) {
-        return; /* that entry comes first and will look again: re-arming costs nothing */
+        return; /* an earlier entry exists and will queue the timer again: re-arming is free */
     }
     t->queued_ns = t->due_ns;
     sim_queue_push(&w->queue, t->due_ns, SIM_EVENT_TIMER, id * CV_TIMERS_MAX + timer);
@@ -29,7 +29,7 @@ void sim_node_on_timer(struct sim_world *w, uint32_t ref)
     struct sim_node *n = sim_world_node(w, id);
     struct sim_timer *t = &n->timer[timer];
     if (t->queued_ns != w->now_ns) {
-        return; /* an entry that was overtaken by an earlier one */
+        return; /* an earlier entry has replaced this one */
     }
     t->queued_ns = INT64_MAX;
     if (n->host.due_ns[timer] == 0 || !n->is_up || n->is_paused) {
@@ -43,7 +43,7 @@ void sim_node_on_timer(struct sim_world *w, uint32_t ref)
     cv__node_fire(&n->host, sim_world_host(n), timer);
 }
 
-/* What is due at some instant of the local clock comes at another real instant from now on. */
+/* Timers are due on the local clock, so a new drift changes their real instants. */
 void sim_node_set_drift(struct sim_world *w, cv_id id, int64_t drift_ppb, int64_t drift_parts)
 {
     struct sim_node *n = sim_world_node(w, id);
@@ -153,7 +153,7 @@ static void queue_disk(struct sim_world *w, cv_id id, int64_t delay_ns)
     sim_queue_push(&w->queue, w->now_ns + delay_ns, SIM_EVENT_DISK, life * DISK_LIFE + id);
 }
 
-/* For what waits for the disk. */
+/* Allocates the queue of effects that wait for the disk. */
 static void make_room(struct sim_node *n)
 {
     if (n->deferred == NULL) {
@@ -162,7 +162,7 @@ static void make_room(struct sim_node *n)
     }
 }
 
-/* The scenario says what becomes of this one record. */
+/* The scenario says how this record is saved. */
 static enum cv_save_result save_as_said(struct sim_node *n, const uint64_t *word,
                                         uint32_t word_count)
 {
@@ -176,7 +176,7 @@ static enum cv_save_result save_as_said(struct sim_node *n, const uint64_t *word
     }
     CV_ASSERT(how == SIM_SAVE_SLOW || how == SIM_SAVE_CRASHES);
     if (how == SIM_SAVE_CRASHES) {
-        n->world->crashing = n->id; /* when the step is over: until then nothing leaves */
+        n->world->crashing = n->id; /* crashes after this step; until then no effect leaves */
     }
     make_room(n);
     n->disk.saving_ns = INT64_MAX;
@@ -258,7 +258,7 @@ void sim_node_step(struct sim_world *w, cv_id id, struct cv_event *event)
     cv__node_event(&n->host, sim_world_host(n), event);
 }
 
-/* The record under way is saved, or is not. */
+/* The save has ended, well or not. */
 void sim_node_on_disk(struct sim_world *w, uint32_t ref)
 {
     const cv_id id = ref % DISK_LIFE;
@@ -268,10 +268,10 @@ void sim_node_on_disk(struct sim_world *w, uint32_t ref)
         return; /* it crashed meanwhile */
     }
     if (sim_properties_is_slow_save(w, n)) {
-        sim_properties_disturb(w); /* from now on it is prompt, perhaps */
+        sim_properties_disturb(w); /* a slow save has ended: the settling time begins again */
     }
     if (n->is_paused) {
-        n->disk.has_ended = true; /* it learns of this when it wakes */
+        n->disk.has_ended = true; /* the node learns of this when it wakes */
     } else if (n->disk.fails) {
         cv__node_save_failed(&n->host, sim_world_host(n), "the disk failed");
     } else {
@@ -303,7 +303,7 @@ bool sim_node_end_save(struct sim_world *w, cv_id id, enum sim_save how)
 
 /* ---- Life of a node -------------------------------------------------------------------------- */
 
-/* A process is rarely the first thing that a machine starts, nor long in coming. */
+/* How long a machine runs before it starts the process. */
 #define UPTIME_MIN_NS (NS_PER_S / 10)
 #define UPTIME_MAX_NS (3 * NS_PER_S)
 
@@ -326,15 +326,15 @@ void sim_node_set_back(struct sim_world *w, cv_id id, int64_t back_ns)
     n->clock.real_base_ns = w->now_ns;
 }
 
-/* By hand, labels go up with ids and lives; otherwise they are drawn. */
+/* With `manual`, labels grow with ids and lives; otherwise they are random. */
 static uint64_t draw_nonce(struct sim_world *w, const struct sim_node *n)
 {
     return w->scenario->is_manual ? (uint64_t)n->id << 44 | (n->life & 15) << 40 | UINT64_C(1) << 39
                                   : sim_rng_next(&w->timer_rng);
 }
 
-/* For a while after a restart nobody knows what an earlier life has left behind: peers.c has the
- * same. */
+/* For a while after a restart, work of an earlier life may be left: peers.c has the same
+ * constant. */
 #define WITNESS_SHARE 50
 
 static int64_t certain_from_ns(const struct sim_world *w, const struct sim_node *n)
@@ -358,7 +358,7 @@ void sim_node_start(struct sim_world *w, cv_id id)
     n->has_stopped = false;
     n->acts_from_ns = w->now_ns;
     n->life++;
-    /* A sequencer does not know who got its numbers; a node that saved nothing begins anew. */
+    /* With a sequencer, a node that saved nothing remembers nothing of its earlier lives. */
     const bool remembers = n->disk.word_count > 0 || w->protocol->sequence_ns == NULL;
     cv__properties_start(&w->properties, id, remembers);
     struct cv_config config = w->scenario->config;
@@ -403,8 +403,8 @@ void sim_node_reboot(struct sim_world *w, cv_id id)
     sim_world_node(w, id)->is_rebooting = true;
 }
 
-/* Everything that arrived and every timer that came due is there at once; whether the process sees
- * the timers or the messages first is chance, as it is in a real event loop. */
+/* The process finds all messages that arrived and all timers that came due. Chance decides which it
+ * handles first, as in a real event loop. */
 void sim_node_wake(struct sim_world *w, cv_id id)
 {
     struct sim_node *n = sim_world_node(w, id);

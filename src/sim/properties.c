@@ -27,7 +27,7 @@ void sim_properties_init(struct sim_world *w)
     cv__properties_init(&w->properties, &setting, on_break, w);
 }
 
-/* A clock that runs faster or slower than the protocol was told to expect. */
+/* Does the clock drift by more than the protocol's bound? */
 static bool is_drifting(const struct sim_world *w, const struct sim_clock *clock)
 {
     const int64_t bound_ppb = w->scenario->config.drift_ppb;
@@ -44,7 +44,7 @@ static bool is_steady(const struct sim_world *w, const struct sim_node *n)
            !is_drifting(w, &n->clock);
 }
 
-/* Both ways. */
+/* In both directions. */
 static bool is_connected(const struct sim_world *w, cv_id a, cv_id b)
 {
     return a == b ||
@@ -65,7 +65,7 @@ void sim_properties_update(struct sim_world *w)
     }
 }
 
-/* ---- Disturbances, and the check when there were none for long enough ------------------------ */
+/* ---- Disturbances, and the check after a time without any ------------------------------------ */
 
 static void queue_check(struct sim_world *w)
 {
@@ -99,7 +99,7 @@ bool sim_properties_is_slow_save(const struct sim_world *w, const struct sim_nod
     return n->host.gate.is_saving && n->disk.saving_ns > w->properties.setting.delta_ns;
 }
 
-/* Conditions that last, as opposed to single events such as a lost message. */
+/* Checks lasting conditions, not single events such as a lost message. */
 static bool is_behaving(const struct sim_world *w)
 {
     const struct cv_properties_setting *setting = &w->properties.setting;
@@ -115,7 +115,7 @@ static bool is_behaving(const struct sim_world *w)
     for (uint32_t i = 0; i < w->node_count; i++) {
         const struct sim_node *n = &w->node[i];
         const bool is_stuck = n->disk.fails || n->disk.delay_ns > setting->delta_ns ||
-                              n->late_ns > 0 || /* no protocol says how late is too late */
+                              n->late_ns > 0 || /* protocols give no bound for late timers */
                               sim_properties_is_slow_save(w, n);
         const bool is_cut = (asks_store || asks_sequencer) && n->cut != 0;
         if (n->is_up && !n->has_stopped &&
@@ -126,7 +126,7 @@ static bool is_behaving(const struct sim_world *w)
     return true;
 }
 
-/* Links are down: what does the protocol promise in such a graph? */
+/* While links are down: judges the protocol's promises for such a graph. */
 static void check_graph(struct sim_world *w)
 {
     if (w->properties.setting.graph_ns == 0) {

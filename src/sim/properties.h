@@ -13,7 +13,7 @@ struct sim_world;
 
 void sim_properties_init(struct sim_world *world);
 
-/* Something happened that the protocol's assumptions exclude, or that it must be given time for. */
+/* An event that the protocol's assumptions exclude, or after which it needs time to settle. */
 void sim_properties_disturb(struct sim_world *world);
 /* A message to a node that is up is lost or will be late; a message arrives so long after it was
  * sent. */

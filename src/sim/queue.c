@@ -1,4 +1,4 @@
-/* src/sim/queue.c - what happens next: instants in their order; see queue.h. */
+/* src/sim/queue.c - the queue of coming events; see queue.h. */
 #include "sim/queue.h"
 
 #include "base/memory.h"
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 #define CHILDREN 4u
-#define NEAR_NS \
-    INT64_C(1000000000) /* longer than nearly all timers that are armed again and again */
+#define NEAR_NS INT64_C(1000000000) /* longer than nearly all timers that are armed repeatedly */
 
 static __int128 key(const struct sim_queue_entry *e)
 {
@@ -21,7 +20,7 @@ static bool is_before(const struct sim_queue_entry *a, const struct sim_queue_en
     return key(a) < key(b);
 }
 
-/* Inline, as is the next: each message goes through both. */
+/* Inline, like heap_pop(): each message goes through both. */
 static inline void heap_push(struct sim_heap *heap, const struct sim_queue_entry *entry)
 {
     if (heap->count == heap->capacity) {
@@ -39,7 +38,8 @@ static inline void heap_push(struct sim_heap *heap, const struct sim_queue_entry
     heap->entry[at] = *entry;
 }
 
-/* The earliest of up to four entries from `first` on. Most nodes have four: two pairs, then one. */
+/* The earliest of up to four entries from `first` on. Most nodes of the heap have four children:
+ * compares two pairs, then the winners. */
 static uint32_t least_child(const struct sim_queue_entry *entry, uint32_t first, uint32_t count)
 {
     if (first + CHILDREN <= count) {
@@ -54,7 +54,7 @@ static uint32_t least_child(const struct sim_queue_entry *entry, uint32_t first,
     return least;
 }
 
-/* Takes out the first. */
+/* Removes the first entry. */
 static inline void heap_pop(struct sim_heap *heap)
 {
     CV_ASSERT(heap->count > 0);
@@ -79,14 +79,14 @@ void sim_queue_fini(struct sim_queue *queue)
     free(queue->far.entry);
 }
 
-/* From here on, near is what is due in the moments after this instant. */
+/* From now on, `near` is for entries due shortly after this instant. */
 static void look_ahead(struct sim_queue *queue, int64_t from_ns)
 {
     CV_ASSERT(queue->near.count == 0);
     queue->far_ns = from_ns < INT64_MAX - NEAR_NS ? from_ns + NEAR_NS : INT64_MAX;
 }
 
-/* The first one comes in any case: it may be due at the end of time. */
+/* Moves entries from `far` to `near`; always the first one, which may be due at INT64_MAX. */
 static void __attribute__((noinline)) refill(struct sim_queue *queue)
 {
     look_ahead(queue, queue->far.entry[0].at_ns);

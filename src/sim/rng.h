@@ -22,7 +22,7 @@ static inline uint64_t sim_rng_rotate(uint64_t value, int by)
     return (value << by) | (value >> (64 - by));
 }
 
-/* Inline, as are the next two: each message draws several times. */
+/* Inline, like the next two: each message draws several times. */
 static inline uint64_t sim_rng_next(struct sim_rng *rng)
 {
     uint64_t *s = rng->s;

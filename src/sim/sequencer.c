@@ -58,11 +58,11 @@ void sim_sequencer_change(struct sim_sequencer *s, const struct sim_sequencer_ch
     case SIM_SEQUENCER_SKIP:
         s->counter += (uint32_t)change->skip;
         break;
-    case SIM_SEQUENCER_CUT: /* about a node */
+    case SIM_SEQUENCER_CUT: /* changes a node, not the sequencer */
     case SIM_SEQUENCER_MEND:
         break;
     case SIM_SEQUENCER_VERB_COUNT:
-        CV_ASSERT(!"a change of no kind");
+        CV_ASSERT(!"an unknown kind of change");
     }
 }
 
@@ -76,7 +76,8 @@ void sim_sequencer_restore(struct sim_sequencer *s, enum sim_sequencer_verb verb
     }
 }
 
-/* Two causes of loss, each with a draw of its own: changing one does not change the other's. */
+/* Two causes of loss, each with its own draw, so that changing one does not change the draws of the
+ * other. */
 static bool is_lost(struct sim_rng *rng, int64_t loss_ppb, int64_t more_ppb)
 {
     bool lost = loss_ppb > 0 && sim_rng_range(rng, 0, SIM_PPB_ONE - 1) < loss_ppb;

@@ -52,7 +52,7 @@ void sim_sequencer_request_lose(struct sim_world *w, uint32_t index, bool is_ans
 
 uint32_t sim_sequencer_request_repeat(struct sim_world *w, uint32_t index)
 {
-    const uint32_t copy = request_new(w); /* the others may move */
+    const uint32_t copy = request_new(w); /* the array may move */
     w->sequencer_requests.item[copy] = w->sequencer_requests.item[index];
     w->sequencer_requests.item[copy].is_repeat = true;
     return copy;
@@ -102,7 +102,7 @@ void sim_sequencer_request_serve(struct sim_world *w, uint32_t index)
         return;
     }
     if (at_ns - q->asked_ns > w->properties.setting.sequence_ns) {
-        sim_properties_disturb(w); /* now, and again when it arrives */
+        sim_properties_disturb(w); /* another disturbance follows when it arrives */
     }
     set_out(w, at_ns, SIM_EVENT_SEQUENCER_ANSWER, index);
 }
@@ -167,7 +167,7 @@ void sim_known_add(struct sim_world *w, uint64_t number, uint64_t label, cv_id i
 cv_id sim_known_find(const struct sim_world *w, uint64_t number, uint64_t label)
 {
     for (uint32_t i = w->sequencer_requests.known_count; i > 0;
-         i--) { /* the latest are asked for most */
+         i--) { /* the latest entries are looked up most often */
         const struct sim_known *known = &w->sequencer_requests.known[i - 1];
         if (known->label == label && known->number == number) {
             return known->node;

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #define NEVER INT64_MAX
-#define STREAM_CLIENTS 901u /* apart from the streams of the world */
+#define STREAM_CLIENTS 901u /* different from the streams of the world */
 #define STREAM_LINKS 902u
-#define TRIES_MAX 16u  /* then a connection is given up */
-#define RATE_WEIGHT 32 /* a period moves the reported rate by 1/32 of what is new */
+#define TRIES_MAX 16u  /* after so many a connection is given up */
+#define RATE_WEIGHT 32 /* a period moves the reported rate by 1/32 of the difference */
 
 /* Invariant: synced_ns is NEVER unless a recovery of the present leader brings it up to date. */
 struct server {
@@ -31,7 +31,7 @@ struct sim_service {
     struct server *server;          /* by id - 1 */
     int64_t next_ns[SIM_SITES_MAX]; /* the next request of each site; NEVER: none */
     int64_t report_ns;              /* the next report */
-    struct sim_request *request;    /* under way or waiting */
+    struct sim_request *request;    /* in flight or waiting */
     uint32_t request_count, request_capacity;
     struct sim_recovery *recovery;
     uint32_t recovery_count, recovery_capacity;
@@ -39,8 +39,8 @@ struct sim_service {
 
 /* ---- Links ----------------------------------------------------------------------------------- */
 
-/* One way; NEVER: there is none. The connections are TCP's: what is lost is sent again after a
- * round trip, and doubles are dropped. */
+/* The time in one direction; NEVER: there is no path. Connections are like TCP: a lost segment is
+ * sent again after a round trip, and duplicates are dropped. */
 static int64_t draw_way(struct sim_service *s, cv_id from, cv_id to)
 {
     if (from == to) {
@@ -116,7 +116,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The time by which a quorum is there. */
+/* The time by which a quorum has been reached. */
 static int64_t quorum_ns(const struct sim_service *s, const int64_t *by_server)
 {
     int64_t sorted[SIM_SERVERS_MAX];
@@ -125,7 +125,7 @@ static int64_t quorum_ns(const struct sim_service *s, const int64_t *by_server)
     return sorted[s->quorum - 1];
 }
 
-/* The time from a leader's broadcast until a quorum of those in sync has acknowledged. */
+/* The time from a leader's broadcast until a quorum of servers in sync has acknowledged. */
 static int64_t draw_consensus(struct sim_service *s, cv_id leader)
 {
     const uint64_t history = server_of(s, leader)->history;
@@ -137,7 +137,7 @@ static int64_t draw_consensus(struct sim_service *s, cv_id leader)
     return quorum_ns(s, ack_ns);
 }
 
-/* Who has everything, as far as a quorum knows, and is the one to fetch it from. */
+/* The server to fetch from: it has everything, as far as a quorum knows. */
 static cv_id source_for(const struct sim_service *s, cv_id leader, const int64_t *answer_ns,
                         int64_t learned_ns, uint64_t longest)
 {
@@ -205,7 +205,7 @@ static uint32_t site_of(const struct sim_service *s, cv_id id)
     return s->world->scenario->site_of[id - 1];
 }
 
-/* A server of the site, to measure the way of its clients from. */
+/* A server of the site, which stands for the place of its clients. */
 static cv_id home_of(const struct sim_service *s, uint32_t site)
 {
     for (cv_id id = 1; id <= s->server_count; id++) {
@@ -239,11 +239,11 @@ static cv_id choose_server(struct sim_service *s, uint32_t site)
             return id;
         }
     }
-    CV_ASSERT(!"one of them was meant");
+    CV_ASSERT(!"the number is below the count of servers");
     return CV_ID_NONE;
 }
 
-/* From a client to its server and back: nothing, unless the client's site is down. */
+/* From a client to its server and back: 0, unless the servers of its site are down. */
 static int64_t draw_access(struct sim_service *s, uint32_t site, cv_id server)
 {
     return site_of(s, server) == site ? 0 : draw_round(s, home_of(s, site), server);
@@ -300,7 +300,7 @@ static void begin_recovery(struct sim_service *s, cv_id leader)
     }
 }
 
-/* The leader is gone: what it was sending is not arriving any more. */
+/* The leader is gone: its transfers do not arrive any more. */
 static void end_recovery(struct sim_service *s)
 {
     struct sim_recovery *last = latest(s);
@@ -312,7 +312,7 @@ static void end_recovery(struct sim_service *s)
     }
 }
 
-/* Who has received all that it missed by now, the leader first. */
+/* Marks the servers that have received all missing entries by now, the leader first. */
 static void go_on_recovering(struct sim_service *s, const struct sim_recovery *recovery)
 {
     struct server *leader = server_of(s, recovery->leader);
@@ -357,11 +357,11 @@ static void send_request(struct sim_service *s, struct sim_request *r,
     ns = later(ns, draw_consensus(s, to->leader));
     r->committed_ns = later(s->world->now_ns, ns);
     r->done_ns = later(r->committed_ns, draw_way(s, to->leader, r->server));
-    r->leader = r->done_ns != NEVER ? to->leader : CV_ID_NONE; /* no quorum, no way: it waits */
+    r->leader = r->done_ns != NEVER ? to->leader : CV_ID_NONE; /* no quorum or no path: it waits */
     r->token = to->token;
 }
 
-/* A quorum has it: it is in the history of all that are in sync. */
+/* A quorum has the request: it is in the history of all servers in sync. */
 static void commit(struct sim_service *s, const struct sim_request *r)
 {
     const uint64_t before = server_of(s, r->leader)->history;
@@ -376,7 +376,7 @@ static void commit(struct sim_service *s, const struct sim_request *r)
 static bool request_goes_on(struct sim_service *s, struct sim_request *r)
 {
     const int64_t now_ns = s->world->now_ns;
-    if (r->committed_ns == 0) { /* it is, and the answer is on its way */
+    if (r->committed_ns == 0) { /* it is committed, and the answer is in flight */
         if (r->done_ns > now_ns) {
             return false;
         }
@@ -441,7 +441,7 @@ static void tell(struct sim_service *s, cv_id id, enum cv_input input, int64_t v
     sim_world_schedule_action(s->world, &report);
 }
 
-/* What an application would report of itself: the rate it sees, smoothed, and its history. */
+/* What an application would report: its smoothed request rate, and its history. */
 static void report(struct sim_service *s)
 {
     const double period_s = (double)s->options.report_ns / NS_PER_S;
@@ -454,7 +454,7 @@ static void report(struct sim_service *s)
         if (!is_up(s, id)) {
             server->rate = -1;
             server->told_rate = -1;
-            server->told_history = UINT64_MAX; /* it reports anew when it is back */
+            server->told_history = UINT64_MAX; /* it reports again when it is back */
             continue;
         }
         if (rounded != server->told_rate) {
@@ -495,7 +495,8 @@ static int64_t next_ns(const struct sim_service *s)
     for (uint32_t i = 0; i < s->request_count; i++) {
         const struct sim_request *r = &s->request[i];
         const int64_t at_ns = r->committed_ns == 0 ? r->done_ns : r->committed_ns;
-        ns = cv__min64(ns, at_ns > s->world->now_ns ? at_ns : NEVER); /* else it waits for others */
+        /* otherwise it waits for others */
+        ns = cv__min64(ns, at_ns > s->world->now_ns ? at_ns : NEVER);
     }
     const struct sim_recovery *last = latest(s);
     if (last != NULL && last->done_ns > s->world->now_ns) {

@@ -1,4 +1,4 @@
-/* src/sim/shrink.c - a failing run as a small scenario that still fails. */
+/* src/sim/shrink.c - makes a small scenario from a failing run. */
 #include "sim/shrink.h"
 
 #include "base/memory.h"
@@ -75,7 +75,7 @@ static char *compose(const struct shrinker *s)
         return cv__copy_text("", 0);
     }
     for (uint32_t i = 0; i < s->setup_count; i++) {
-        /* When a promise is broken, what the scenario expected besides is of no interest. */
+        /* When a promise is broken, the other expectations of the scenario do not matter. */
         if (s->symptom.properties == 0 || !is_plain_expect(s->setup[i])) {
             (void)fprintf(out, "%s\n", s->setup[i]);
         }
@@ -92,7 +92,7 @@ static char *compose(const struct shrinker *s)
     return text;
 }
 
-/* Does the present choice still show the symptom? Then *ret_symptom is the new one. */
+/* Does the present choice still show the symptom? Then *ret_symptom is what it shows. */
 static bool still_fails(struct shrinker *s, struct symptom *ret_symptom)
 {
     char *text = compose(s);
@@ -248,7 +248,9 @@ int sim_shrink(const char *name, const char *text, size_t length, uint64_t seed,
         error = cv__fail(reterr, CV_E_INVALID, "%.100s does not fail with seed %llu", name,
                          (unsigned long long)seed);
     } else if (!still_fails(&s, &symptom)) {
-        error = cv__fail(reterr, CV_E_INVALID, "%.100s: written out, the run does not fail", name);
+        error = cv__fail(
+            reterr, CV_E_INVALID,
+            "%.100s: the run does not fail when its random faults are written as actions", name);
     } else {
         cut_short(&s);
         minimise(&s);

@@ -1,8 +1,8 @@
 /* src/sim/shrink.h - a failing run as a small scenario that still fails.
  *
- * The random faults of the run are written out as explicit actions; then actions are left out, many
- * at a time and ever fewer (delta debugging), as long as the same thing still goes wrong with the
- * same seed; then the run is cut short. */
+ * The random faults of the run are written out as explicit actions; then actions are left out,
+ * first many at a time, then fewer (delta debugging), as long as the run still fails in the same
+ * way with the same seed; then the run is shortened. */
 #ifndef CV_SIM_SHRINK_H
 #define CV_SIM_SHRINK_H
 

@@ -49,7 +49,7 @@ void sim_store_change(struct sim_store *s, struct sim_rng *rng, int64_t now_ns,
     case SIM_STORE_MEND:
         break;
     case SIM_STORE_VERB_COUNT:
-        CV_ASSERT(!"a change of no kind");
+        CV_ASSERT(!"an unknown kind of change");
     }
 }
 
@@ -75,7 +75,7 @@ bool sim_store_travel(struct sim_store *s, struct sim_rng *rng, enum sim_store_p
 {
     bool is_lost = false;
     int64_t delay_ns = path == SIM_STORE_QUERY ? s->delay_ns / 2 : s->delay_ns - s->delay_ns / 2;
-    for (int i = 0; i < 2; i++) { /* each cause of loss has a draw of its own */
+    for (int i = 0; i < 2; i++) { /* each cause of loss has its own draw */
         const int64_t loss_ppb = loss_of(&s->trouble[i], path);
         is_lost = (loss_ppb > 0 && sim_rng_range(rng, 0, SIM_PPB_ONE - 1) < loss_ppb) || is_lost;
         delay_ns +=

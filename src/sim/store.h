@@ -1,12 +1,13 @@
 /* src/sim/store.h - the simulated store of the lease protocol: one record, and its own clock.
  *
- * The record itself is host/record.h. Everything around it may fail: a query
- * takes half of `delay` and up to `jitter` more to get there, and its answer as much back; either
- * may be lost or delayed on its own; a request whose answer is lost was carried out all the same. A
- * restart keeps the record and drops every connection: a node that waits for an answer is told that
- * it failed, and one that waits for a notification is forgotten. A restart may also extend the
- * lease by itself, as real servers do.
- */
+ * The record itself is host/record.h. Everything around it may fail: a query takes half of `delay`
+ * and up to `jitter` more to get there, and its answer as much back; either may be lost or delayed
+ * on its own; a request whose answer is lost was carried out nevertheless. A restart keeps the
+ * record and drops every connection: a node that waits for an answer is told that it failed, and
+ * one that waits for a notification is forgotten. A restart may also extend the lease by itself, as
+ * real servers do.
+ *
+ *  */
 #ifndef CV_SIM_STORE_H
 #define CV_SIM_STORE_H
 
@@ -19,7 +20,7 @@ enum sim_store_path { SIM_STORE_QUERY, SIM_STORE_ANSWER, SIM_STORE_NOTIFICATION 
 
 struct sim_store {
     int64_t delay_ns, jitter_ns;
-    struct sim_store_trouble trouble[2]; /* of the setting, and for a while */
+    struct sim_store_trouble trouble[2]; /* permanent, and additional for a while */
     struct sim_clock clock;
     bool is_down;
     uint64_t boot; /* how often it has restarted */
@@ -33,24 +34,24 @@ struct sim_store {
 /* 2 ms there and back, no jitter, no loss, no drift. */
 void sim_store_init(struct sim_store *store);
 
-/* `for_a_while`: delays and losses add to those of the setting until sim_store_restore(). CUT
- * and MEND are about nodes: see store_request.h. */
+/* `for_a_while`: delays and losses add to the permanent ones until sim_store_restore(). CUT and
+ * MEND change nodes: see store_request.h. */
 void sim_store_change(struct sim_store *store, struct sim_rng *rng, int64_t now_ns,
                       const struct sim_store_change *change, bool for_a_while);
 void sim_store_restore(struct sim_store *store, enum sim_store_verb verb);
 
-/* A request, an answer or a notification leaves: does it arrive, and when? */
+/* A request, an answer or a notification is sent: does it arrive, and when? */
 bool sim_store_travel(struct sim_store *store, struct sim_rng *rng, enum sim_store_path path,
                       int64_t now_ns, int64_t *ret_at_ns);
 
-/* Carries out a request. True: the record has become free, and those that wait are notified. */
+/* Carries out a request. True: the record has become free, and waiting nodes are notified. */
 bool sim_store_serve(struct sim_store *store, const struct cv_model_query *query, int64_t now_ns,
                      struct cv_model_answer *ret_answer);
 
-/* Is the lease of the holder over? Then nobody holds the record any more. */
+/* Frees the record if the holder's lease is over; true if it did. */
 bool sim_store_expire(struct sim_store *store, int64_t now_ns);
 
-/* The real instant at which it is; INT64_MAX: nobody holds the record. */
+/* The real instant at which the lease ends; INT64_MAX: the record is free. */
 int64_t sim_store_end_ns(const struct sim_store *store);
 
 #endif

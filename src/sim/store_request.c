@@ -65,7 +65,7 @@ void sim_store_request_ask(struct sim_world *w, cv_id id, const struct cv_effect
         return;
     }
     if (at_ns - w->now_ns > w->properties.setting.store_ns) {
-        sim_properties_disturb(w); /* now, when it arrives, and when its answer does */
+        sim_properties_disturb(w); /* others follow when it arrives, and when its answer does */
     }
     set_out(w, at_ns, request_new(w, &request));
 }
@@ -91,7 +91,7 @@ uint32_t sim_store_request_repeat(struct sim_world *w, uint32_t index)
     return request_new(w, &copy);
 }
 
-/* Every node that was told to wait learns that asking may succeed now. */
+/* Notifies every waiting node that a request may succeed now. */
 static void notify_waiting(struct sim_world *w)
 {
     for (cv_id id = 1; id <= w->node_count && !w->store.is_down; id++) {
@@ -118,7 +118,7 @@ static void notify_waiting(struct sim_world *w)
     }
 }
 
-/* One entry of the queue stands for the end of the lease; it looks again when it comes too soon. */
+/* The queue has one entry for the end of the lease; if it comes too early, it is queued again. */
 static void queue_expiry(struct sim_world *w)
 {
     const int64_t end_ns = sim_store_end_ns(&w->store);
@@ -131,7 +131,7 @@ static void queue_expiry(struct sim_world *w)
 void sim_store_request_expire(struct sim_world *w)
 {
     if (w->store_requests.expiry_queued_ns != w->now_ns) {
-        return; /* an entry that was overtaken by an earlier one */
+        return; /* an earlier entry has replaced this one */
     }
     w->store_requests.expiry_queued_ns = INT64_MAX;
     if (sim_store_expire(&w->store, w->now_ns)) {
@@ -140,7 +140,7 @@ void sim_store_request_expire(struct sim_world *w)
     queue_expiry(w);
 }
 
-/* By hand: what waits on its way fails at once, and those who asked are told, or are not. */
+/* `manual`: the requests that wait fail at once, and their nodes are told, or are not. */
 static void fail_waiting(struct sim_world *w, bool are_told)
 {
     struct sim_store_request *asked = NULL;
@@ -174,7 +174,8 @@ void sim_store_request_changed(struct sim_world *w, const struct sim_store_chang
         fail_waiting(w, !change->is_silent);
     }
     for (uint32_t i = 0; i < w->store_requests.count && has_restarted && change->is_silent; i++) {
-        w->store_requests.item[i].is_silent = true; /* those that are unused are set anew */
+        /* unused entries are initialised again before use */
+        w->store_requests.item[i].is_silent = true;
     }
     for (cv_id id = 1; id <= w->node_count && has_restarted; id++) {
         w->node[id - 1].waiting_life = 0;
@@ -215,7 +216,8 @@ static void serve(struct sim_world *w, uint32_t index)
     }
     const struct cv_model_record *record = &w->store.record;
     if (record->token != before.token ||
-        (record->holder != 0 && record->holder != before.holder)) { /* a right store changes both */
+        /* a correct store changes both */
+        (record->holder != 0 && record->holder != before.holder)) {
         sim_known_add(w, record->token, e.query.label, e.node);
     }
     queue_expiry(w);
@@ -263,7 +265,7 @@ void sim_store_request_arrive(struct sim_world *w, uint32_t index)
         sim_properties_disturb(w);
     }
     const bool is_old = e.boot != w->store.boot;
-    /* By hand, what has left still arrives, as between nodes. */
+    /* With `manual`, messages sent before the cut still arrive, as between nodes. */
     const bool is_cut = !w->scenario->is_manual && (n->cut & SIM_CUT_ANSWERS) != 0;
     if (!n->is_up || n->life != e.life || (is_old && (is_notification || e.is_silent)) || is_cut) {
         return; /* the process that asked is gone with its connection, or the connection is cut */

@@ -13,13 +13,13 @@
 
 struct sim_world;
 
-/* A request to the store, its answer, or a notification, under way. */
+/* A request to the store, its answer, or a notification, in flight. */
 struct sim_store_request {
     cv_id node; /* next free one, while unused */
     uint64_t life, request, boot;
-    bool is_served; /* carried out: its answer is under way; or a notification */
+    bool is_served; /* carried out, and its answer is in flight; or a notification */
     bool is_repeat; /* carried out before: it gets no second answer */
-    bool is_silent; /* nobody is told that it failed */
+    bool is_silent; /* its node is not told that it failed */
     int64_t asked_ns;
     struct cv_model_query query;
     struct cv_model_answer answer;
@@ -31,7 +31,7 @@ struct sim_store_requests {
     int64_t expiry_queued_ns; /* INT64_MAX: it is not */
     struct sim_store_request *item;
     uint32_t count, capacity, free;
-    uint32_t *waiting; /* what arrived while the node was paused */
+    uint32_t *waiting; /* answers that arrived while the node was paused */
     uint32_t waiting_count, waiting_capacity;
 };
 
@@ -39,9 +39,9 @@ void sim_store_requests_init(struct sim_store_requests *requests, uint64_t seed,
 void sim_store_requests_fini(struct sim_store_requests *requests);
 
 void sim_store_request_ask(struct sim_world *world, cv_id node, const struct cv_effect *effect);
-/* A request has reached the store, or an answer or a notification a node. */
+/* A request has reached the store, or an answer or notification has reached its node. */
 void sim_store_request_arrive(struct sim_world *world, uint32_t request);
-/* It never does, or does so once more: that is another request. */
+/* It is lost; or arrives once more, which is another request. */
 void sim_store_request_lose(struct sim_world *world, uint32_t request);
 uint32_t sim_store_request_repeat(struct sim_world *world, uint32_t request);
 /* A node woke up. */

@@ -1,4 +1,4 @@
-/* src/sim/swarm.c - scenarios that are drawn as a whole; see swarm.h. */
+/* src/sim/swarm.c - random scenarios; see swarm.h. */
 #include "sim/swarm.h"
 
 #include "base/memory.h"
@@ -9,16 +9,16 @@
 
 enum { STREAM_SWARM = 100, STREAM_LATER = 200, TRIES_MAX = 32 };
 
-/* What is being drawn. Times are in microseconds, so that they are printed as they are. */
+/* The scenario being drawn. Times are whole microseconds, so that they can be printed exactly. */
 struct swarm {
     const struct cv_protocol *protocol;
     struct sim_rng rng;
     struct sim_rng
-        later; /* for what was added later: a seed stands for the same network as before */
+        later; /* for later additions, so that an old seed still gives the same network */
     FILE *out;
     int64_t nodes;
-    int64_t delay_us; /* what links may take at most */
-    int64_t scale_us; /* about the time in which a leader is missed: faults last up to some of it */
+    int64_t delay_us; /* the longest delay of links */
+    int64_t scale_us; /* about the time to detect a lost leader; faults last up to a few of these */
 };
 
 static int64_t draw(struct swarm *s, int64_t low, int64_t high)
@@ -87,7 +87,7 @@ static void draw_pole(struct swarm *s)
         draw_edge(s, "round", 3 * delta_us + sigma_us, 3 * delta_us + 2 * sigma_us);
     const int64_t timeout_us = draw_edge(s, "timeout", 2 * beat_us + delta_us + sigma_us,
                                          3 * beat_us + delta_us + sigma_us);
-    /* Above the least by what the drift takes. */
+    /* The least value, plus a margin for the drift. */
     const int64_t least_us = (2 * beat_us + 2 * delta_us + sigma_us) * 26 / 25 + 1;
     s->scale_us = draw_edge(s, "lease", least_us, timeout_us + round_us);
     const int64_t oracle = draw(s, 0, COUNT_OF(oracles));
@@ -97,7 +97,7 @@ static void draw_pole(struct swarm *s)
         (void)fprintf(s->out, " oracle=%s probe=%lldus", oracles[oracle],
                       (long long)(10 * beat_us));
     }
-    if (draw(s, 0, 5) == 0) { /* a leader hands over to who is better for long enough */
+    if (draw(s, 0, 5) == 0) { /* a leader hands over to a process that is better for long enough */
         (void)fprintf(s->out, " resign-margin=%lld resign-hold=%lldus", (long long)draw(s, 1, 40),
                       (long long)draw(s, 0, 4 * s->scale_us));
     }
@@ -130,7 +130,7 @@ static void draw_local(struct swarm *s)
         (void)fprintf(s->out, " calm=%lld", (long long)sim_rng_range(&s->later, 1, 5));
         (void)fputs(sim_rng_range(&s->later, 0, 1) == 1 && !rotates ? " yields=no" : "", s->out);
     }
-    s->delay_us = delta_us * 2 / 5; /* a round trip must be fast */
+    s->delay_us = delta_us * 2 / 5; /* so that round trips are fast */
 }
 
 static void draw_anon(struct swarm *s)
@@ -170,10 +170,10 @@ static void draw_options(struct swarm *s)
             return;
         }
     }
-    draw_classic(s); /* the five classical ones share theirs */
+    draw_classic(s); /* the five classical protocols share their options */
 }
 
-/* ---- The world around them ------------------------------------------------------------------- */
+/* ---- Links, clocks, disks and faults --------------------------------------------------------- */
 
 static void draw_clocks(struct swarm *s)
 {
@@ -216,7 +216,7 @@ static const char *const fault_names[] = {
 #undef SIM_FAULT_TEXT
 };
 
-/* Does this kind of fault mean anything to the protocol? */
+/* Does this kind of fault apply to the protocol? */
 static bool is_possible(const struct swarm *s, uint32_t fault)
 {
     switch ((enum sim_fault)fault) {
@@ -270,7 +270,7 @@ static int64_t draw_faults(struct swarm *s)
     return until_us + longest_us;
 }
 
-/* What applications say of themselves; it moves the scores of `pole`. */
+/* Reports of applications, which change the scores of `pole`. */
 static void draw_reports(struct swarm *s, int64_t until_us)
 {
     static const char *const inputs[] = {"history-length", "request-rate", "capacity", "load",
@@ -283,8 +283,8 @@ static void draw_reports(struct swarm *s, int64_t until_us)
     }
 }
 
-/* Links that go down for good when all else is over, one way or both. Returns how much longer it
- * takes until those lead that lead in such a graph. */
+/* Links that go down for good after all other faults, in one direction or both. Returns how much
+ * longer it takes until the leaders of such a graph lead. */
 static int64_t draw_graph(struct swarm *s, int64_t at_us, int64_t graph_us)
 {
     if (graph_us == 0 || draw(s, 0, 3) != 0) {

@@ -1,4 +1,4 @@
-/* src/sim/swarm.h - random scenarios, for runs that no one would write by hand.
+/* src/sim/swarm.h - random scenarios, for runs that nobody would write by hand.
  *
  * Random faults in one hand-written configuration test only that configuration. Here the
  * configuration is random too [swarm testing]: the number of nodes, even numbers as well; which

@@ -83,7 +83,7 @@ void sim_world_dispatch(struct sim_world *w, uint32_t kind, uint32_t ref)
         sim_store_request_expire(w);
         break;
     default:
-        CV_ASSERT(!"an event of no kind");
+        CV_ASSERT(!"an unknown kind of event");
     }
 }
 
@@ -157,7 +157,7 @@ static void run_events(void *context)
             cv__properties_time(&w->properties, w->now_ns);
             cv__properties_look(&w->properties);
             if (w->scenario->is_manual) {
-                sim_properties_check(w); /* what is due comes before what is done */
+                sim_properties_check(w); /* a check that is due comes before the next event */
             }
         }
         sim_world_dispatch(w, entry.kind, entry.ref);
@@ -256,7 +256,7 @@ static void make_nodes(struct sim_world *w)
         n->id = id;
         n->state = w->states + (id - 1) * bytes;
         const int64_t drawn_ns = sim_rng_range(&rng, NS_PER_S, 1000 * NS_PER_S);
-        /* By hand, clocks begin in the order of ids, far apart: nothing is left to chance. */
+        /* With `manual`, clocks begin in the order of ids, far apart: nothing is random. */
         n->clock.local_base_ns = w->scenario->is_manual ? id * 1000 * NS_PER_S : drawn_ns;
         for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
             n->timer[i].queued_ns = INT64_MAX;
@@ -322,7 +322,7 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
     sim_messages_init(&w->messages, w->protocol, w->node_count);
     w->calls = sim_node_calls;
     if (w->effects.note == NULL) {
-        w->calls.stepped = NULL; /* which is for notes */
+        w->calls.stepped = NULL; /* it records notes only */
     }
     w->host = (struct cv_node_host){
         .calls = &w->calls,
@@ -356,7 +356,7 @@ void sim_world_free(struct sim_world *w)
     }
     for (uint32_t i = w->scenario->action_count; i < w->action_count; i++) {
         if (w->action[i].kind == SIM_ACTION_PARTITION) {
-            free(w->action[i].group); /* drawn; the scenario's own are the scenario's */
+            free(w->action[i].group); /* of drawn actions; the scenario owns its own */
         }
     }
     cv__properties_fini(&w->properties);

@@ -1,15 +1,15 @@
 /* src/sim/world.h - one run of a scenario: a deterministic discrete-event world over the cores.
  *
- * Virtual real time in nanoseconds from 0; a queue of what happens next; nodes with a drifting
- * clock each, a core each, a disk record each; a network between them. The same scenario and seed
- * give the same run to the byte. Memory grows with nodes and messages in flight; the delay bounds
- * need an entry for each pair that talks, and are left out (messages are then slow) beyond
+ * The world has virtual real time in nanoseconds from 0, a queue of coming events, nodes with a
+ * drifting clock, a core and a disk record each, and a network between them. The same scenario and
+ * seed give the same run to the byte. Memory grows with nodes and messages in flight; the delay
+ * bounds need an entry for each pair that talks, and are left out (messages are then slow) beyond
  * SIM_BOUNDS_NODES_MAX nodes.
  *
  * world.c runs the events, node.c is one node and its disk, message.c carries messages,
  * sequencer_request.c asks the sequencer, store_request.c the store, hold.c records who leads,
- * properties.c tells the properties what happens, expect.c judges what is expected, actions.c does
- * what the scenario says, manual.c lets things wait until it does. */
+ * properties.c reports events to the properties, expect.c judges the expectations, actions.c
+ * carries out the scenario's actions, and manual.c lets events wait for them. */
 #ifndef CV_SIM_WORLD_H
 #define CV_SIM_WORLD_H
 
@@ -51,15 +51,15 @@ struct sim_world_options {
     bool keeps_history;  /* for reports: spans, views and so on; memory grows with the run */
     FILE *trace;         /* JSON lines of everything; NULL: none */
     cv_observe *observe; /* the same for a program; NULL: none */
-    void *context;       /* what `observe` is called with */
-    bool takes_notes;    /* the tail has the notes of the cores, too; with a trace it always has */
+    void *context;       /* first argument of `observe` */
+    bool takes_notes;    /* the tail contains the notes of the cores; with a trace it always does */
 };
 
 /* Entries of `fired`: the actions, then the overlays by kind, then links cut in one direction. */
 enum { SIM_FIRED_ONEWAY = SIM_ACTION_COUNT + SIM_OVERLAY_COUNT, SIM_FIRED_COUNT };
 
-/* A fault that lasts a while ends what it began, unless a later one of its kind has begun since:
- * each has a number, and here are the latest ones. Those of single nodes are in struct sim_node. */
+/* Numbers of the latest faults that last a while. The end of a fault has no effect if a later fault
+ * of its kind has begun since. The numbers of faults of single nodes are in struct sim_node. */
 struct sim_faults {
     uint64_t count;
     uint64_t partition;
@@ -74,24 +74,25 @@ struct sim_world {
     struct sim_world_options options;
     uint64_t seed;
     int64_t now_ns;
-    bool is_over; /* an assertion failed: nothing more can be trusted */
+    bool is_over; /* an assertion failed: the run ends */
 
     uint32_t node_count;
     struct sim_node *node; /* by id - 1 */
     uint8_t *states;
     struct sim_network *network;
-    int64_t cost_ns; /* how long a node is busy with a message; 0: not at all */
+    int64_t cost_ns; /* how long a node is busy with a message */
     struct sim_queue queue;
     struct sim_rng net_rng, timer_rng;
-    struct sim_rng fault_rng; /* the drawing of random faults only: they can be written down */
-    struct sim_rng wake_rng;  /* clocks, and what a waking node sees first */
+    /* only for drawing random faults, so that they can be written as actions */
+    struct sim_rng fault_rng;
+    struct sim_rng wake_rng; /* clocks, and what a waking node handles first */
 
-    struct sim_action *action; /* the scenario's and the drawn ones */
+    struct sim_action *action; /* the scenario's, the drawn ones, and ends */
     uint32_t action_count, action_capacity;
     struct sim_faults faults;
     struct sim_manual manual;
-    cv_id crashing; /* when the step that runs is over: at its record, by the scenario */
-    uint64_t fired[SIM_FIRED_COUNT]; /* how often each action, each overlay really did something */
+    cv_id crashing; /* the node that crashes after this step, because of SIM_SAVE_CRASHES */
+    uint64_t fired[SIM_FIRED_COUNT]; /* how often each action or overlay had an effect */
 
     struct sim_messages messages;
 
@@ -101,7 +102,7 @@ struct sim_world {
     struct sim_store store;
     struct sim_store_requests store_requests;
 
-    struct cv_node_host host; /* of the node that is stepped; its counts are of all nodes */
+    struct cv_node_host host; /* of the node being stepped; its counts are of all nodes */
     struct cv_node_calls calls;
     struct cv_effects effects;
 
@@ -109,7 +110,7 @@ struct sim_world {
     uint64_t *expect_seen; /* messages or leaderships in each expectation's window */
     struct sim_expect_result *expect_result; /* by expectation */
 
-    struct cv_properties properties; /* also knows what each node believes and holds */
+    struct cv_properties properties; /* with each node's belief and leadership */
     bool is_check_queued;
     char *tail; /* the last events before the first promise was broken; NULL: none was */
     struct cv_trace trace;
@@ -123,7 +124,7 @@ static inline struct sim_node *sim_world_node(struct sim_world *w, cv_id id)
     return &w->node[id - 1];
 }
 
-/* The one host of all nodes, turned to this one: nobody steps a node from within another's step. */
+/* The host shared by all nodes, set to this one: no node is stepped within the step of another. */
 static inline struct cv_node_host *sim_world_host(struct sim_node *n)
 {
     struct cv_node_host *host = &n->world->host;
@@ -139,16 +140,16 @@ struct sim_world *sim_world_new(const struct sim_scenario *scenario, uint64_t se
                                 const struct sim_world_options *options);
 void sim_world_free(struct sim_world *world);
 
-/* Runs everything up to and including that instant; at the end of the run, judges the whole. */
+/* Runs all events up to and including that instant; at the end of the run, judges the whole run. */
 void sim_world_run(struct sim_world *world, int64_t until_ns);
 
 /* Runs the whole scenario. True: every promise and every expectation held. */
 bool sim_world_run_all(struct sim_world *world);
 
-/* What must hold: the promises, except those that the scenario expects to be broken. */
+/* The properties that must hold: the promises, except those that the scenario expects to break. */
 uint32_t sim_world_enforced(const struct sim_world *world);
 
-/* True: that holds, and every expectation is met. */
+/* True: these hold, and every expectation is met. */
 bool sim_world_is_ok(const struct sim_world *world);
 
 /* Does this node hold a leadership that is valid now? What is_leader() would say to the
@@ -163,12 +164,12 @@ void sim_world_note(struct sim_world *world, enum cv_record_kind kind, cv_id nod
 /* Adds an action and queues it. */
 void sim_world_schedule_action(struct sim_world *world, const struct sim_action *action);
 
-/* Carries out what was under way, or in the queue. */
+/* Carries out an entry of the queue, or one that waited. */
 void sim_world_dispatch(struct sim_world *world, uint32_t kind, uint32_t ref);
-/* What was under way never arrives; or comes once more: returns what that is about. */
+/* The entry is lost; or arrives once more: returns the reference of the copy. */
 void sim_world_lose(struct sim_world *world, uint32_t kind, uint32_t ref);
 uint32_t sim_world_repeat(struct sim_world *world, uint32_t kind, uint32_t ref);
-/* A node that was to crash at its record does. */
+/* Crashes the node of `crashing`. */
 void sim_actions_crash(struct sim_world *world);
 
 /* Draws the random faults of the scenario and schedules every action. */
