@@ -1,4 +1,5 @@
-/* src/explore/canonical.c - one form for worlds that will behave alike; see canonical.h. */
+/* src/explore/canonical.c - one form for worlds that will behave in the same way; see
+ * canonical.h. */
 #include "explore/canonical.h"
 
 #include "explore/disk.h"
@@ -16,9 +17,9 @@ static const struct explore_row rows[] = {
     {"ring-modified", CLASSIC_SMALL, "", 16, false, 0, 0, explore_canonical_ring, NULL, NULL},
     {"pole", "delta=1t sigma=0t heartbeat=2t timeout=5t lease=8t round=3t",
      "timeout=6t lease=10t round=4t",
-     40 /* four leases: how slow a claim was is noted up to two, and half of that is told */, true,
-     4, 40 /* it waits longer and longer for a slow disk, up to 40 leases */,
-     explore_canonical_pole, explore_pole_is_beyond, EXPLORE_POLE_BEYOND},
+     40 /* four leases: slowness of a claim counts up to two, and half of it is recorded */, true,
+     4, 40 /* it waits for a slow disk up to 40 leases */, explore_canonical_pole,
+     explore_pole_is_beyond, EXPLORE_POLE_BEYOND},
     {"lease", "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t",
      "lease=12t poll=12t rest=14t", 24, false, 0, 0, explore_canonical_lease, NULL, NULL},
     {"anon", "eta=2t eps=8t sequencer-time=2t R=2", "eps=24t", 32, false, 0, 0,
@@ -45,7 +46,7 @@ static void canonical_timers(struct explore_node *n, uint32_t node)
     for (uint32_t i = 0; i < CV_TIMERS_MAX; i++) {
         if (n->host.due_ns[i] == 0) {
             n->latest_ns[i] = 0;
-        } else { /* how long it has been due does not matter */
+        } else { /* it does not matter for how long it has been due */
             n->host.due_ns[i] = cv__max64(n->host.due_ns[i], now_ns);
             n->latest_ns[i] = cv__max64(n->latest_ns[i], now_ns);
         }
@@ -138,7 +139,7 @@ static void canonical_header(const struct explore_model *model, struct explore_h
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Those of a link keep their order; late ones have none. */
+/* The messages of a link keep their order; late ones have no order. */
 static int compare_messages(const struct explore_model *model, const struct explore_message *a,
                             const struct explore_message *b)
 {
@@ -160,7 +161,7 @@ void explore_canonical_order(const struct explore_model *model, struct explore_w
         uint32_t at = i;
         if (compare_messages(model, explore_message_at(model, w, i - 1),
                              explore_message_at(model, w, i)) <= 0) {
-            continue; /* as most are */
+            continue; /* like most of them */
         }
         memcpy(moving, explore_message_at(model, w, i), model->message_bytes);
         while (at > 0 && compare_messages(model, explore_message_at(model, w, at - 1),
@@ -173,12 +174,12 @@ void explore_canonical_order(const struct explore_model *model, struct explore_w
     }
 }
 
-/* Nobody will take it: its receiver is down for good. */
+/* Is its receiver down for good, so that it never arrives? */
 static bool is_dead(const struct explore_model *model, struct explore_world *w,
                     const struct explore_message *m)
 {
     if (m->to == EXPLORE_SERVICE || m->deferred != 0) {
-        return false; /* what waits for a disk is dropped with its place */
+        return false; /* a message that waits for a disk is dropped with its slot */
     }
     return !explore_node_at(model, w, m->to)->is_up && w->h.budget[EXPLORE_RECOVER] == 0;
 }
@@ -190,7 +191,7 @@ static void canonical_messages(const struct explore_model *model, struct explore
     for (uint32_t i = 0; i < w->h.message_count; i++) {
         struct explore_message *m = explore_message_at(model, w, i);
         if (!is_dead(model, w, m)) {
-            /* One that is due has no age. */
+            /* The age of a message that is due does not matter. */
             m->sent_ns = cv__max64(m->sent_ns, now_ns - model->delay_max_ns);
             if (kept != i) {
                 memcpy(explore_message_at(model, w, kept), m, model->message_bytes);
@@ -203,8 +204,8 @@ static void canonical_messages(const struct explore_model *model, struct explore
 
 /* ---- Stamps ---------------------------------------------------------------------------------- */
 
-/* While clocks do not drift, the age of a stamp does not matter, only what it says: how much longer
- * the way there took than the clocks differ. */
+/* While clocks do not drift, the age of a stamp does not matter, only the difference of its two
+ * instants: the delay plus the difference of the clocks. */
 static void make_younger(struct cv_echo *echo, int64_t now_ns)
 {
     if (echo->peer_sent_ns != 0) {
@@ -214,8 +215,8 @@ static void make_younger(struct cv_echo *echo, int64_t now_ns)
     }
 }
 
-/* An echo tells how long a message of the peer took. If that is more than any core asks for, it
- * does not matter how much more. */
+/* An echo shows how long a message of the peer took. If that is more than any core distinguishes,
+ * it does not matter how much more. */
 static void clamp_echo(const struct explore_model *model, struct cv_echo *echo, uint32_t node,
                        uint32_t peer)
 {
@@ -238,7 +239,7 @@ static void canonical_stamps(const struct explore_model *model, struct explore_w
     for (uint32_t i = 0; i < w->h.message_count; i++) {
         struct explore_message *m = explore_message_at(model, w, i);
         if (m->kind != EXPLORE_PEER || m->deferred != 0) {
-            continue; /* it has none */
+            continue; /* it has no stamps */
         }
         m->stamp.sent_ns = cv__max64(m->stamp.sent_ns, explore_now_ns(m->from) - model->bound_ns);
         make_younger(&m->stamp.echo, m->stamp.sent_ns);
@@ -248,7 +249,7 @@ static void canonical_stamps(const struct explore_model *model, struct explore_w
     }
 }
 
-/* Nobody will start with it. */
+/* The record of a node that will never start again. */
 static void forget_record(const struct explore_world *w, struct explore_node *n)
 {
     if (w->h.budget[EXPLORE_RECOVER] == 0 || (n->is_up && w->h.budget[EXPLORE_CRASH] == 0)) {

@@ -1,4 +1,4 @@
-/* src/explore/canonical.h - one form for worlds that will behave alike.
+/* src/explore/canonical.h - one form for worlds that will behave in the same way.
  *
  * Moving instants back makes worlds equal that differ only in their time. Other differences remain:
  * counters that only grow (numbers of heartbeats and of hops), fields that will not be read again,
@@ -7,8 +7,8 @@
  * step by step over random runs, a world that was made canonical after every step with one that
  * never was.
  *
- * Each protocol has a row: the small configuration that is explored unless another is asked for,
- * and what its state needs beyond that. */
+ * Each protocol has a row: the small configuration that is explored by default, and the functions
+ * that make its state canonical. */
 #ifndef CV_EXPLORE_CANONICAL_H
 #define CV_EXPLORE_CANONICAL_H
 
@@ -17,13 +17,13 @@
 struct explore_row {
     const char *protocol;
     const char *options;    /* as in name=value name=value; times in ticks: 2t */
-    const char *drifting;   /* besides, where clocks drift by 1/11: longer times bear that */
-    uint32_t horizon_ticks; /* no core looks at how much older than this an instant is */
-    bool uses_bounds;       /* its core looks at the bound on a message's delay, ... */
-    uint32_t bound_deltas;  /* ... which it compares with no more than so many delta */
-    uint32_t slow_ticks;    /* a slow save takes so long at most; 0: any time */
+    const char *drifting;   /* added if clocks drift by 1/11, which needs longer times */
+    uint32_t horizon_ticks; /* cores do not distinguish instants that are older than this */
+    bool uses_bounds;       /* its core uses the bound on a message's delay, ... */
+    uint32_t bound_deltas;  /* ... and does not distinguish bounds above so many delta */
+    uint32_t slow_ticks;    /* a slow save takes at most so long; 0: any time */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);
-    /* Where a number may go on for ever: worlds that are not looked at, and what they are. */
+    /* If a number may grow for ever: worlds that are not explored, and their description. */
     bool (*is_beyond)(const struct explore_model *model, struct explore_world *world);
     const char *beyond;
 };
@@ -32,20 +32,20 @@ struct explore_row {
 const struct explore_row *explore_row_find(const struct cv_protocol *protocol);
 
 void explore_canonical(const struct explore_model *model, struct explore_world *world);
-/* The part of it that changes nothing but places: messages by link, in the order of sending. */
+/* The part that only sorts: messages by link, in the order of sending. */
 void explore_canonical_order(const struct explore_model *model, struct explore_world *world);
 
-/* Of lives and boots of a process only those count of which something is left. For protocols that
- * tell lives apart by their nonces, whole ones, and by nothing else; after all that is over. */
+/* Renumbers the lives and boots of each process that still occur in the world. For protocols that
+ * distinguish lives only by their whole nonces. Called last. */
 void explore_canonical_lives(const struct explore_model *model, struct explore_world *world);
 
-/* Where the tokens of a world are: those of the core, of records and of messages, which only a
- * protocol's own file knows. */
+/* The places of all tokens of a world: in cores, records and messages, which only a protocol's own
+ * file knows. */
 #define EXPLORE_PLACES_MAX 512u
 struct explore_tokens {
     uint64_t *place[EXPLORE_PLACES_MAX];
     uint32_t count;
-    bool is_fixed; /* somebody counts from 0, or looks at how large one is */
+    bool is_fixed; /* a core counts from 0, or uses the size of a token: nothing is moved */
     struct cv_token_owner owner[EXPLORE_TOKENS];
     uint32_t owner_count;
 };
@@ -53,23 +53,25 @@ struct explore_tokens {
 typedef uint64_t explore_token_map(const void *context, uint64_t token);
 
 void explore_tokens_add(struct explore_tokens *tokens, uint64_t *place);
-/* The word with that index of a node's record, and of those that it is saving. */
+/* Adds the word with that index of a node's record, and of the records being saved. */
 void explore_tokens_add_records(struct explore_tokens *tokens, struct explore_node *n,
                                 uint32_t index);
 /* May this node yet start without a record? */
 bool explore_tokens_may_begin(const struct explore_model *model, struct explore_world *world,
                               uint32_t node);
-/* Those that are judged, besides. `forgets`: without owners of those that all have left behind. */
+/* Adds the tokens that the properties remember. `forgets`: without owners of tokens that no node
+ * will use again. */
 void explore_tokens_add_judged(const struct explore_model *model, struct explore_world *world,
                                bool forgets, struct explore_tokens *tokens);
-/* Each becomes what the map makes of it; their order must stay. */
+/* Replaces each token by what the map returns for it; the map must keep their order. */
 void explore_tokens_replace(struct explore_world *world, struct explore_tokens *tokens,
                             explore_token_map *map, const void *context);
-/* With those that are judged: the smallest becomes FIRST, and the others keep their distance. */
+/* Adds the tokens of the properties and moves all, so that the smallest becomes FIRST and the
+ * others keep their distance. */
 void explore_canonical_tokens(const struct explore_model *model, struct explore_world *world,
                               struct explore_tokens *tokens);
 
-/* Those of single protocols. */
+/* The functions of single protocols. */
 #define EXPLORE_POLE_BEYOND "epochs of two processes that are more than 24 apart"
 void explore_canonical_ring(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_pole(const struct explore_model *model, struct explore_world *world);

@@ -15,7 +15,7 @@
 #define GAP_ROUNDS 3u
 #define COUNTS_MAX (EXPLORE_MESSAGES_MAX + EXPLORE_NODES_MAX)
 
-/* Places of the fields of a message: ANON_FIELDS. */
+/* Indices of the fields of a message: ANON_FIELDS. */
 enum { WORD_NUMBER = 0, WORD_LABEL = 1, WORD_SENT = 2, WORD_OPEN = 3 };
 
 static struct anon *anon_at(const struct explore_model *model, struct explore_world *w,
@@ -29,7 +29,7 @@ static bool is_up(const struct explore_model *model, struct explore_world *w, ui
     return explore_node_at(model, w, node)->is_up;
 }
 
-/* A receiver looks at the count of its leader's own messages only. */
+/* A receiver uses only the count of its leader's own messages. */
 static bool is_counted(const struct explore_message *m)
 {
     return m->kind == EXPLORE_PEER && (m->type == ANON_TOKEN || m->type == ANON_GONE);
@@ -37,7 +37,7 @@ static bool is_counted(const struct explore_message *m)
 
 /* ---- Sends ----------------------------------------------------------------------------------- */
 
-/* Where the counts of that label are. */
+/* Finds the places of all counts of that label. */
 static uint32_t find_counts(const struct explore_model *model, struct explore_world *w,
                             uint64_t label, uint64_t **ret_at)
 {
@@ -128,8 +128,8 @@ static void turn_requests(const struct explore_model *model, struct explore_worl
 struct rounds {
     uint64_t size;
     uint64_t counter;
-    uint64_t from[EXPLORE_PLACES_MAX]; /* the values that there are, in their order, ... */
-    uint64_t to[EXPLORE_PLACES_MAX];   /* ... and what they become */
+    uint64_t from[EXPLORE_PLACES_MAX]; /* all values of the world, sorted, ... */
+    uint64_t to[EXPLORE_PLACES_MAX];   /* ... and their replacements */
     uint32_t count;
 };
 
@@ -173,7 +173,7 @@ static uint64_t value_of(uint64_t number)
     return number & ((UINT64_C(1) << CV_SEQUENCE_GENERATION_BITS) - 1);
 }
 
-/* Into its place, once. */
+/* Inserts a value in order, unless it is there. */
 static void enter_value(struct rounds *rounds, uint64_t value)
 {
     uint32_t at = rounds->count;

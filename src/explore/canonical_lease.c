@@ -1,7 +1,8 @@
-/* src/explore/canonical_lease.c - numbers of requests, and what is over; see canonical.h.
+/* src/explore/canonical_lease.c - numbers of requests, and instants that have passed; see
+ * canonical.h.
  *
  * Requests are numbered without end, and the latest are kept in a ring. The latest number is always
- * REQUEST here; what was asked before counts down, and the ring turns along. */
+ * REQUEST here; earlier requests count down from it, and the ring is rotated accordingly. */
 #include "explore/canonical.h"
 #include "explore/service.h"
 #include "protocols/lease_state.h"
@@ -10,7 +11,7 @@
 
 #define REQUEST 64u /* a multiple of the ring's size, larger than it */
 #define OLDEST (REQUEST - 2 * LEASE_REQUESTS_KEPT)
-_Static_assert(REQUEST % LEASE_REQUESTS_KEPT == 0, "the ring has a fixed place for it");
+_Static_assert(REQUEST % LEASE_REQUESTS_KEPT == 0, "it always has the same slot of the ring");
 
 static struct lease *lease_at(const struct explore_model *model, struct explore_world *w,
                               uint32_t node)
@@ -18,7 +19,7 @@ static struct lease *lease_at(const struct explore_model *model, struct explore_
     return (struct lease *)explore_node_at(model, w, node)->core;
 }
 
-/* Of what the ring has forgotten it is only known that it is old. */
+/* A request that the ring has forgotten is only known to be old. */
 static uint64_t turned(uint64_t request, uint64_t shift)
 {
     const uint64_t result = request - shift;
@@ -39,7 +40,7 @@ static void turn_ring(struct lease *l, uint64_t shift)
     l->answered = turned(l->answered, shift);
 }
 
-/* Is that request of this life, or its answer, still under way? */
+/* Is that request of this life, or its answer, still in flight? */
 static bool is_under_way(const struct explore_model *model, struct explore_world *w, uint32_t node,
                          uint64_t request)
 {
@@ -86,9 +87,9 @@ void explore_canonical_lease(const struct explore_model *model, struct explore_w
         }
         struct lease *l = lease_at(model, w, i);
         for (uint32_t j = 0; j < LEASE_REQUESTS_KEPT; j++) {
-            const uint64_t request = l->made[j].request; /* 0: answered, an empty place */
+            const uint64_t request = l->made[j].request; /* 0: answered, an empty slot */
             if (request == 0 || !is_under_way(model, w, i, request)) {
-                l->made[j] = (struct lease_request){0}; /* nobody will answer it */
+                l->made[j] = (struct lease_request){0}; /* no answer will come */
             }
         }
         shift[i] = l->request - REQUEST;
@@ -106,7 +107,7 @@ void explore_canonical_lease(const struct explore_model *model, struct explore_w
         m->word[EXPLORE_QUERY_REQUEST] =
             is_heard ? turned(m->word[EXPLORE_QUERY_REQUEST], shift[node]) : 0;
         if (!is_heard) {
-            m->life = 0; /* whose answer nobody gets */
+            m->life = 0; /* its answer goes to no process */
         }
     }
     explore_canonical_lives(model, w);

@@ -1,8 +1,8 @@
-/* src/explore/canonical_lives.c - lives and boots of which nothing is left; see canonical.h.
+/* src/explore/canonical_lives.c - renumbers lives and boots; see canonical.h.
  *
- * Each life of a process has a number, and so has each boot of its clock. They are compared with
- * each other only, so that those of which something is left are counted from 1, in their order. A
- * life is found by the value of its nonce, which nothing else looks like (world.h). */
+ * Each life of a process has a number, and so has each boot of its clock. They are compared only
+ * with each other, so those that still occur are renumbered from 1, in their order. A life is found
+ * by the value of its nonce, which no other value looks like (world.h). */
 #include "explore/canonical.h"
 #include "explore/service.h"
 
@@ -10,7 +10,7 @@
 
 #define NUMBER_MAX 15u /* of lives and of boots: more than any budget allows */
 
-/* By node: bit k is set if number k is somewhere; and then what it becomes. */
+/* By node: bit k is set if number k occurs; and its replacement. */
 struct numbers {
     uint32_t used[EXPLORE_NODES_MAX];
     uint8_t rank[EXPLORE_NODES_MAX][NUMBER_MAX + 1];
@@ -38,7 +38,7 @@ static bool is_nonce(const struct explore_model *model, uint64_t word, uint32_t 
            word == explore_nonce(*ret_node, *ret_life);
 }
 
-/* Either notes which lives there are (`is_noting`), or renames them. */
+/* Either notes which lives occur (`is_noting`), or renumbers them. */
 static void go_words(const struct explore_model *model, struct numbers *lives, uint64_t *word,
                      size_t count, bool is_noting)
 {
@@ -77,7 +77,7 @@ static void go_lives(const struct explore_model *model, struct explore_world *w,
         struct explore_node *n = explore_node_at(model, w, i);
         go_words(model, lives, &judged->label, 1, is_noting);
         go_words(model, lives, &judged->label_max, 1, is_noting);
-        /* Its host, its record and what waits for its disk with it. */
+        /* With its host, its record and the effects that wait for its disk. */
         go_words(model, lives, (uint64_t *)n, model->node_bytes / sizeof(uint64_t), is_noting);
         uint8_t life = (uint8_t)n->life;
         go_life(lives, i, &life, is_noting);

@@ -1,9 +1,10 @@
-/* src/explore/canonical_local.c - scratch, times that are over, and tokens; see canonical.h. */
+/* src/explore/canonical_local.c - scratch, instants that have passed, and tokens; see
+ * canonical.h. */
 #include "explore/canonical.h"
 #include "protocols/local_alive.h"
 #include "protocols/local_state.h"
 
-/* Places of the fields of messages: LOCAL_ELECTION_FIELDS, LOCAL_RELEASE_FIELDS; and of REPLY. */
+/* Indices of the fields of messages: LOCAL_ELECTION_FIELDS, LOCAL_RELEASE_FIELDS and REPLY. */
 enum {
     WORD_LIFE = 0,
     WORD_REQUEST = 1,
@@ -22,8 +23,8 @@ static struct local *local_at(const struct explore_model *model, struct explore_
     return (struct local *)explore_node_at(model, w, node)->core;
 }
 
-/* Is a message of that type and life under way that names a request up to this one? Others cannot
- * come any more: a process names its requests by its clock, and releases the latest. */
+/* Is a message of that type and life in flight that names this request or an earlier one? No other
+ * can come any more: a process names its requests by its clock, and releases the latest. */
 static bool may_be_named(const struct explore_model *model, struct explore_world *w, uint32_t type,
                          uint32_t from, uint64_t life, uint64_t request)
 {
@@ -37,8 +38,8 @@ static bool may_be_named(const struct explore_model *model, struct explore_world
     return false;
 }
 
-/* What is known of another process, and of oneself. All of these instants are compared with the
- * present one alone, which only grows. */
+/* What a process knows of another, and of itself. These instants are only compared with the present
+ * one, which only grows. */
 static void forget_peer(struct local *l, cv_id id, int64_t now_ns)
 {
     struct local_peer *peer = peer_of(l, id);
@@ -51,7 +52,7 @@ static void forget_peer(struct local *l, cv_id id, int64_t now_ns)
     if (now_ns - peer->asked_ns > l->expires_ns && !cv__local_stays_deaf(peer)) {
         peer->deaf_since_ns = 0; /* its next ELECTION counts as a first one */
     }
-    /* Whether it asked again since then is kept: the one instant stays before the other. */
+    /* The order of the two instants is kept: it shows whether the peer asked again. */
     const int64_t past_ns = now_ns - cv__max64(l->expires_ns, taken_ns) - 1;
     if (peer->deaf_since_ns != 0) {
         peer->deaf_since_ns = cv__max64(peer->deaf_since_ns, past_ns - 1);
@@ -62,7 +63,8 @@ static void forget_peer(struct local *l, cv_id id, int64_t now_ns)
     peer->gone_until_ns = peer->gone_until_ns <= now_ns ? 0 : peer->gone_until_ns;
 }
 
-/* Requests that are kept to be compared with those that come, where none can come that differs. */
+/* Requests that are kept to be compared with later messages, if the result of that comparison is
+ * already certain. */
 static void forget_requests(const struct explore_model *model, struct explore_world *w,
                             struct local *l)
 {
@@ -75,7 +77,7 @@ static void forget_requests(const struct explore_model *model, struct explore_wo
             peer->released_request = 0;
         }
     }
-    /* A leader compares its own. */
+    /* A leader asserts that its own lock is not older than its request. */
     const uint64_t before = (uint64_t)l->locked_request_ns - 1;
     if (l->locked_to != CV_ID_NONE && l->locked_to != l->self && l->locked_request_ns > 1 &&
         !may_be_named(model, w, LOCAL_ELECTION, l->locked_to - 1, l->locked_life, before) &&
@@ -84,9 +86,9 @@ static void forget_requests(const struct explore_model *model, struct explore_wo
     }
 }
 
-/* A RELEASE names the latest request that it frees, and frees all before it. So of what is
- * released, or will be, it only matters which of the requests come before it that are still
- * somewhere: in an ELECTION, in a lock, or open. Later ones are named by later instants. */
+/* A RELEASE names the latest request that it frees, and frees all before it. So a released request
+ * matters only by which of the remaining requests come before it: those in an ELECTION, in a lock,
+ * or open. Later requests have later instants. */
 static int64_t latest_until(const struct explore_model *model, struct explore_world *w,
                             uint32_t node, uint64_t life, int64_t until_ns)
 {
@@ -125,7 +127,7 @@ static void forget_released(const struct explore_model *model, struct explore_wo
                     model, w, id - 1, peer->released_life, (int64_t)peer->released_request);
             }
         }
-        /* One of this very instant keeps the process from asking again in it. */
+        /* A request of this instant keeps the process from asking again in the same instant. */
         if (l->request_ns == 0 && l->asked_ns != 0 && l->asked_ns != explore_now_ns(i)) {
             l->asked_ns = latest_until(model, w, i, l->life, l->asked_ns);
         }
@@ -139,8 +141,9 @@ static void forget_released(const struct explore_model *model, struct explore_wo
     }
 }
 
-/* A floor below what the process has accepted says nothing any more, once no answer can come with
- * such a small one: whoever refuses a request has accepted a token that is not smaller. */
+/* A floor below the token that the process has accepted has no effect any more, once no answer can
+ * come with such a small floor: a process that refuses a request has accepted a token that is not
+ * smaller. */
 static void forget_floor(const struct explore_model *model, struct explore_world *w, uint32_t node)
 {
     struct local *l = local_at(model, w, node);
@@ -150,7 +153,8 @@ static void forget_floor(const struct explore_model *model, struct explore_world
         const bool asks =
             m->type == LOCAL_ELECTION && m->from == node && m->word[WORD_TOKEN] <= l->token_floor;
         const bool refuses = m->type == LOCAL_REPLY && m->to == node &&
-                             m->word[WORD_REPLY_TOKEN] - 1 < l->token_floor; /* 0: it does not */
+                             /* 0 - 1: not smaller */
+                             m->word[WORD_REPLY_TOKEN] - 1 < l->token_floor;
         is_over = m->kind != EXPLORE_PEER || (!asks && !refuses);
     }
     if (is_over) {
@@ -158,7 +162,7 @@ static void forget_floor(const struct explore_model *model, struct explore_world
     }
 }
 
-/* Requests are not opened again: all answers to one that is not open are alike. */
+/* A request is not opened again, so all answers to requests that are not open are equivalent. */
 static void forget_answers(const struct explore_model *model, struct explore_world *w)
 {
     for (uint32_t i = 0; i < w->h.message_count; i++) {
@@ -193,7 +197,7 @@ static void forget_past(struct local *l, int64_t now_ns)
         l->lost = CV_ID_NONE;
         l->lost_until_ns = 0;
     }
-    if (l->request_ns == 0) { /* whoever asks begins with all of that */
+    if (l->request_ns == 0) { /* the next request sets all of these */
         cv__set_clear(set_of(l, SET_REPLY), l->member_count);
         cv__set_clear(set_of(l, SET_TARGET), l->member_count);
         l->request_token = 0;
@@ -201,7 +205,7 @@ static void forget_past(struct local *l, int64_t now_ns)
     if (!is_leading(l) && l->request_ns == 0) {
         cv__set_clear(set_of(l, SET_SUPPORT), l->member_count);
     }
-    if (l->locked_until_ns != 0) { /* over is over */
+    if (l->locked_until_ns != 0) { /* how long the lock has been over does not matter */
         l->locked_until_ns = cv__max64(l->locked_until_ns, now_ns);
     }
     if (l->earlier_until_ns <= now_ns) {
@@ -209,7 +213,7 @@ static void forget_past(struct local *l, int64_t now_ns)
     }
     if (!is_leading(l) && l->led_token < l->token_seen &&
         (l->request_ns == 0 || l->led_token < l->request_token)) {
-        l->led_token = 0; /* every later request is for a larger one, too */
+        l->led_token = 0; /* every later request is for a larger token anyway */
     }
     if (!is_leading(l)) {
         l->token = 0;
@@ -249,7 +253,7 @@ static void add_tokens_of_message(struct explore_tokens *tokens, struct explore_
     case LOCAL_ECHO:
         break;
     default:
-        tokens->is_fixed = true; /* COLLATED: not looked into */
+        tokens->is_fixed = true; /* the tokens in COLLATED are not found */
     }
 }
 

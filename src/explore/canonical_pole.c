@@ -1,8 +1,9 @@
-/* src/explore/canonical_pole.c - numbers of heartbeats, and times that are over; see canonical.h.
+/* src/explore/canonical_pole.c - numbers of heartbeats, and instants that have passed; see
+ * canonical.h.
  *
  * Heartbeats are numbered without end, and the send times of the latest are kept in a ring. The
- * latest that an answer counts for is always SEQ here; those before count down, and the ring turns
- * along. */
+ * latest heartbeat whose answer counts is always SEQ here; earlier ones count down from it, and the
+ * ring is rotated accordingly. */
 #include "explore/canonical.h"
 #include "protocols/pole.h"
 
@@ -10,9 +11,9 @@
 
 #define EPOCHS_APART_MAX 24u        /* as EXPLORE_POLE_BEYOND says */
 #define SEQ 192u                    /* a multiple of the ring's size, larger than it */
-#define OLD (SEQ - POLE_BEATS_KEPT) /* of one whose answer counts for nothing */
-_Static_assert(SEQ % POLE_BEATS_KEPT == 0, "the ring has a fixed place for it");
-_Static_assert(SEQ > POLE_BEATS_KEPT, "what is older than the ring has a number too");
+#define OLD (SEQ - POLE_BEATS_KEPT) /* of a heartbeat whose answer does not count */
+_Static_assert(SEQ % POLE_BEATS_KEPT == 0, "it always has the same slot of the ring");
+_Static_assert(SEQ > POLE_BEATS_KEPT, "heartbeats older than the ring have a number too");
 
 static struct pole *pole_at(const struct explore_model *model, struct explore_world *w,
                             uint32_t node)
@@ -20,21 +21,21 @@ static struct pole *pole_at(const struct explore_model *model, struct explore_wo
     return (struct pole *)explore_node_at(model, w, node)->core;
 }
 
-/* What the numbers of a node's latest heartbeats become, by how many were sent since. */
+/* The new numbers of a node's latest heartbeats, by how many were sent since. */
 struct numbers {
     uint64_t latest, of[POLE_BEATS_KEPT];
 };
 
-/* Of heartbeats that the ring has forgotten it is only known that they are old. */
+/* A heartbeat that the ring has forgotten is only known to be old. */
 static uint64_t turned(uint64_t seq, const struct numbers *numbers)
 {
     const uint64_t age = numbers->latest - seq;
     return age < POLE_BEATS_KEPT ? numbers->of[age] : OLD;
 }
 
-/* An answer to a heartbeat counts by when that lease ends, and by nothing else: those that are over
- * are as old as any, those that end at once are one, and the others are counted from the latest.
- * Only profile=auto looks at the numbers. */
+/* An answer to a heartbeat matters only by the end of that heartbeat's lease. Heartbeats whose
+ * lease is over are all OLD, those whose leases end together get one number, and the others count
+ * down from the latest. Only profile=auto uses the numbers themselves. */
 static void number_beats(const struct pole *p, struct numbers *ret)
 {
     uint64_t next = SEQ;
@@ -44,7 +45,7 @@ static void number_beats(const struct pole *p, struct numbers *ret)
         const int64_t ends_ns = p->ends_ns[(p->seq - age) % POLE_BEATS_KEPT];
         ret->of[age] = OLD;
         if (age >= p->seq) {
-            continue; /* there was none */
+            continue; /* there was no such heartbeat */
         }
         if (p->tuning.is_auto) {
             ret->of[age] = SEQ - age;
@@ -71,9 +72,9 @@ static void turn_ring(int64_t ring_ns[POLE_BEATS_KEPT], const struct numbers *nu
 static void turn_rings(struct pole *p, int64_t now_ns, struct numbers *ret_numbers)
 {
     for (uint32_t i = 0; i < POLE_BEATS_KEPT; i++) {
-        /* Whoever follows it now prolongs nothing: the lease that was in it has passed since. */
+        /* An answer to it prolongs nothing: its lease is over. */
         p->ends_ns[i] = p->ends_ns[i] <= now_ns ? 0 : p->ends_ns[i];
-        /* Only profile=auto measures by it, also when it is too late to count. */
+        /* Only profile=auto still measures with it. */
         p->sent_ns[i] = p->ends_ns[i] == 0 && !p->tuning.is_auto ? 0 : p->sent_ns[i];
     }
     number_beats(p, ret_numbers);
@@ -82,7 +83,7 @@ static void turn_rings(struct pole *p, int64_t now_ns, struct numbers *ret_numbe
     p->seq = SEQ;
 }
 
-/* Numbers of heartbeats that were answered; they are kept with profile=auto only. */
+/* The numbers of answered heartbeats, which are kept only with profile=auto. */
 static void turn_answers(struct pole *p, const struct numbers *numbers)
 {
     for (cv_id id = 1; id <= p->member_count; id++) {
@@ -91,8 +92,8 @@ static void turn_answers(struct pole *p, const struct numbers *numbers)
     }
 }
 
-/* Can somebody still answer a heartbeat of this node with that epoch (seq 0: any of it), or has
- * somebody? */
+/* Can a heartbeat of this node with that epoch (seq 0: any heartbeat of it) still be answered, or
+ * is an answer in flight? */
 static bool is_answerable(const struct explore_model *model, struct explore_world *w, uint32_t node,
                           uint64_t epoch, uint64_t seq)
 {
@@ -117,7 +118,7 @@ static bool is_answerable(const struct explore_model *model, struct explore_worl
     return false;
 }
 
-/* What is remembered of heartbeats and claims for their answers, of which none will come. */
+/* Forgets heartbeats and claims to which no answer will come. */
 static void forget_unanswered(const struct explore_model *model, struct explore_world *w,
                               uint32_t node)
 {
@@ -154,11 +155,11 @@ static void forget_past(struct pole *p, int64_t now_ns)
         p->pending_claim = (struct pole_claim){0};
         p->pending_ns = 0;
     }
-    p->established_ns = 0; /* nobody reads it */
+    p->established_ns = 0; /* no code reads it */
     if (p->role != POLE_SELECTING) {
         p->retry_ns = p->round_ns; /* a new selection begins with this */
     }
-    if (!p->tuning.is_auto) { /* note_slow(): what was later than this counts as this */
+    if (!p->tuning.is_auto) { /* note_slow() cuts larger values to this */
         const int64_t slow_ns = POLE_SLOW_LEASES * p->lease_ns;
         if (p->awaited != CV_ID_NONE) {
             p->awaited_ns = cv__max64(p->awaited_ns, now_ns - p->wait_ns / 2 - slow_ns);
@@ -191,7 +192,7 @@ static bool is_rotating(const struct pole *p)
     return false;
 }
 
-/* Epochs, and tokens, which are epochs. An epoch that a score is made from is looked at. */
+/* Epochs, and tokens, which are epochs. If a score depends on the epoch, its size matters. */
 static void canonical_epochs(const struct explore_model *model, struct explore_world *w)
 {
     struct explore_tokens tokens = {.count = 0};
@@ -231,9 +232,8 @@ static void canonical_epochs(const struct explore_model *model, struct explore_w
     explore_canonical_tokens(model, w, &tokens);
 }
 
-/* A process that hears nobody who hears it may elect without end, and its epoch runs away from
- * those of the others. How far it is ahead does matter: so many elections later they have reached
- * it. */
+/* A process that is not heard by any process it hears may elect for ever, and its epoch grows ahead
+ * of the others. The distance matters, because the others may reach that epoch later. */
 bool explore_pole_is_beyond(const struct explore_model *model, struct explore_world *w)
 {
     uint64_t least = UINT64_MAX;
@@ -272,13 +272,13 @@ void explore_canonical_pole(const struct explore_model *model, struct explore_wo
     for (uint32_t i = 0; i < w->h.message_count; i++) {
         struct explore_message *m = explore_message_at(model, w, i);
         const bool is_beat = m->type == POLE_HEARTBEAT;
-        if (is_beat || m->type == POLE_FOLLOW) { /* epoch, nonce and seq come first in both */
+        if (is_beat || m->type == POLE_FOLLOW) { /* both begin with epoch, nonce and seq */
             const uint32_t of = is_beat ? m->from : m->to;
             m->word[2] = m->word[1] == nonce[of] ? turned(m->word[2], &numbers[of]) : 0;
         }
     }
     canonical_epochs(model, w);
-    bool has_probes = false; /* whose stamps are nonces and instants in one */
+    bool has_probes = false; /* their stamps combine a nonce and an instant */
     for (uint32_t i = 0; i < model->node_count; i++) {
         has_probes = has_probes || pole_at(model, w, i)->has_probes;
     }

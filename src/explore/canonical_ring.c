@@ -1,14 +1,14 @@
 /* src/explore/canonical_ring.c - the numbers of hops; see canonical.h.
  *
- * The number of a hop tells its sender and the sender's life, as nonces do (explore_nonce). The
- * latest one of each life gets the number with which that life began; those before it count down
- * from there. A number is remembered as received only while a copy of it can still come. */
+ * The number of a hop identifies its sender and the sender's life, as nonces do (explore_nonce).
+ * The latest number of each life becomes the one with which that life began; earlier ones count
+ * down from there. A number is remembered as received only while a copy of it can still come. */
 #include "explore/canonical.h"
 #include "protocols/hop.h"
 
 #include <string.h>
 
-struct ring_head { /* with which the states of both rings begin */
+struct ring_head { /* the states of both rings begin with it */
     struct classic c;
     struct hop hop;
     uint64_t sets[];
@@ -30,8 +30,8 @@ static uint64_t first_number(const struct explore_node *n, uint32_t node)
     return (explore_nonce(node, n->life) >> 24) + 1;
 }
 
-/* By how much the numbers of that life are to be turned back. Of a life that is over only copies
- * under way count: the latest of them gets the first number. */
+/* By how much the numbers of that life are lowered. Of a life that is over only copies in flight
+ * count: the latest of them gets the first number. */
 static uint64_t shift_of(const struct explore_model *model, struct explore_world *w, uint64_t life)
 {
     const uint64_t first = (life << 16 | 1u << 15) + 1;
@@ -124,7 +124,8 @@ void explore_canonical_ring(const struct explore_model *model, struct explore_wo
             hop->seen[j].number -= shift_of(model, w, hop->seen[j].number >> 16);
         }
     }
-    for (uint32_t i = 0; i < w->h.message_count; i++) { /* all shifts are known: now turn back */
+    /* all shifts are known: lower the numbers */
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
         if (is_hop(explore_message_at(model, w, i))) {
             explore_message_at(model, w, i)->word[1] -= message_shift[i];
         }

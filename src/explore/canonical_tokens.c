@@ -1,10 +1,10 @@
-/* src/explore/canonical_tokens.c - tokens as large as if there had been few; see canonical.h.
+/* src/explore/canonical_tokens.c - lowers all tokens by the same amount; see canonical.h.
  *
- * Tokens and epochs only grow. Cores compare them and add to them, and none looks at how large they
- * are: all of a world may be moved by the same amount, until the smallest is FIRST. 0 is none, and
- * stays 0; so a core that may yet count from there keeps the others where they are, which the
- * protocols' own files say. FIRST is not 1, so that a mistake that subtracts from a token goes back
- * behind others, as it would later in a run. */
+ * Tokens and epochs only grow. Cores compare them and add to them, but their size does not matter:
+ * all tokens of a world may be moved by the same amount, until the smallest is FIRST. 0 means none
+ * and stays 0; so if a core may still count from 0, nothing is moved (is_fixed, set by the
+ * protocols' own files). FIRST is not 1, so that a bug that subtracts from a token gets a smaller
+ * valid one, as it would later in a run. */
 #include "explore/canonical.h"
 #include "explore/disk.h"
 
@@ -20,8 +20,8 @@ void explore_tokens_add(struct explore_tokens *tokens, uint64_t *place)
     }
 }
 
-/* Who led with a token that everybody who may speak of it has left behind: saying it once more
- * breaks leader-order all the same. */
+/* Have all nodes that may report this token seen a larger one? Then its owner does not matter:
+ * reporting it again breaks leader-order anyway. */
 static bool is_past(const struct explore_model *model, struct explore_world *w, uint64_t token)
 {
     for (uint32_t i = 0; i < model->node_count; i++) {
@@ -34,8 +34,7 @@ static bool is_past(const struct explore_model *model, struct explore_world *w, 
     return true;
 }
 
-/* The owners that are left, in the order of their tokens, in the places of a table that they alone
- * were entered into. */
+/* Builds the table again from the remaining owners alone, in the order of their tokens. */
 static void enter_owners(struct explore_header *h, struct cv_token_owner *owner, uint32_t count,
                          explore_token_map *map, const void *context)
 {

@@ -65,7 +65,7 @@ static bool read_shard(struct explore_visited *v, uint32_t shard, FILE *in, FILE
     return is_ok && fseek(in, ftell(steps), SEEK_SET) == 0;
 }
 
-/* Both are open on the same file: hashes and steps are read side by side. */
+/* Both are open on the same file, because hashes and steps are read in parallel. */
 static bool read_state(struct explore_state *state, FILE *in, FILE *steps)
 {
     bool is_ok = fread(&state->depth, sizeof state->depth, 1, in) == 1 &&
@@ -101,7 +101,7 @@ int explore_checkpoint_read(const struct explore_model *model, struct explore_st
     (void)fclose(in);
     (void)fclose(steps);
     if (!is_same) {
-        return cv__fail(reterr, CV_E_MALFORMED, "'%s' is not of this search", path);
+        return cv__fail(reterr, CV_E_MALFORMED, "'%s' belongs to another search", path);
     }
     return is_read ? CV_OK : cv__fail(reterr, CV_E_MALFORMED, "'%s' ends too early", path);
 }

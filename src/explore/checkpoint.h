@@ -15,10 +15,10 @@ struct explore_state {
     struct explore_spool spool;
     uint64_t depth, transitions;
     double earlier_s;   /* how long was searched before */
-    uint64_t is_beyond; /* worlds were met that are not looked at */
+    uint64_t is_beyond; /* worlds were met that are not explored */
 };
 
-/* A file that is not there is the beginning of a search. CV_E_MALFORMED: it is of another one. */
+/* Without a file the search begins. CV_E_MALFORMED: the file belongs to another search. */
 CV_NODISCARD int explore_checkpoint_read(const struct explore_model *model,
                                          struct explore_state *state, const char *path,
                                          struct cv_errtext *reterr);

@@ -1,4 +1,4 @@
-/* src/explore/choices.c - what may happen next, and doing it; see choices.h. */
+/* src/explore/choices.c - lists what may happen next, and does it; see choices.h. */
 #include "explore/choices.h"
 
 #include "explore/canonical.h"
@@ -25,14 +25,14 @@ static bool has(const struct explore_model *model, enum explore_budget budget)
     return model->world->h.budget[budget] > 0;
 }
 
-/* ---- What may, and what must, happen in this instant ----------------------------------------- */
+/* ---- What may or must happen in this instant ------------------------------------------------- */
 
 static bool timer_may_fire(const struct explore_node *n, uint32_t node, uint32_t timer)
 {
     return n->host.due_ns[timer] != 0 && n->host.due_ns[timer] <= explore_now_ns(node);
 }
 
-/* It cannot wait for the next tick. */
+/* It must fire now, not at the next tick. */
 static bool timer_must_fire(const struct explore_model *model, const struct explore_node *n,
                             uint32_t node, uint32_t timer)
 {
@@ -57,7 +57,7 @@ static bool is_same_message(const struct explore_model *model, uint32_t a, uint3
                   model->compared_bytes) == 0;
 }
 
-/* Is a message under way that was sent before it on the same link, and is not late? */
+/* Is a message in flight that was sent before it on the same link, and is not late? */
 static bool has_predecessor(const struct explore_model *model, uint32_t index)
 {
     const struct explore_message *m = explore_message_at(model, model->world, index);
@@ -83,11 +83,11 @@ static bool has_copy_before(const struct explore_model *model, uint32_t index)
 
 /* ---- The choices of one actor ---------------------------------------------------------------- */
 
-/* Doing nothing comes first: of two traces that are as short, the one with less in it is shown. */
+/* Doing nothing comes first: of two equally short traces, the one with fewer events is shown. */
 static void add_environment(const struct explore_model *model, struct list *list)
 {
     if (model->world->h.partition != 0) {
-        /* One that cut nothing off could have ended before. */
+        /* A partition that cut nothing off could have ended before. */
         if ((model->world->h.cut & EXPLORE_CUT_ACTED) != 0 || model->has_every_moment) {
             add(list, EXPLORE_ACT_END, 0, 0);
             add(list, EXPLORE_ACT_HEAL, 0, 0);
@@ -150,7 +150,7 @@ static void add_paused(struct explore_model *model, uint32_t node, struct list *
     }
 }
 
-/* What matters of a crash in the middle of a step is only what a recovered node remembers. */
+/* A crash in the middle of a step matters only by what a recovered node remembers. */
 static bool may_crash_at_record(const struct explore_model *model)
 {
     return has(model, EXPLORE_CRASH) && has(model, EXPLORE_RECOVER);
@@ -186,8 +186,8 @@ static bool has_acted(const struct explore_model *model, uint32_t actor)
                                     : explore_node_at(model, model->world, actor)->has_acted;
 }
 
-/* What happens to a message that does not arrive now. That it is under way changes nothing for what
- * its receiver does otherwise, so this comes first in a turn: later it would come to the same. */
+/* What may happen to a message that does not arrive now. Its receiver's other events do not depend
+ * on it, so this is tried first in a turn; later it would give the same worlds. */
 static void add_loss(const struct explore_model *model, uint32_t actor, uint32_t index,
                      struct list *list)
 {
@@ -196,7 +196,7 @@ static void add_loss(const struct explore_model *model, uint32_t actor, uint32_t
         return;
     }
     if (m->is_late) {
-        /* Until it comes, it is as good as lost; but nothing settles meanwhile. */
+        /* Until it arrives it is the same as a lost one, except that nothing settles meanwhile. */
         if (model->judges_liveness) {
             add(list, EXPLORE_ACT_FORGET, actor, index);
         }
@@ -253,7 +253,7 @@ static bool add_messages(const struct explore_model *model, uint32_t node, struc
     return must;
 }
 
-/* A record that takes its time may become durable now, or fail. */
+/* A slow record may become durable now, or fail. */
 static void add_saved(const struct explore_model *model, uint32_t node, struct list *list)
 {
     add(list, EXPLORE_ACT_SAVED, node, 0);
@@ -266,8 +266,8 @@ static void add_saved(const struct explore_model *model, uint32_t node, struct l
     }
 }
 
-/* A crash, like a pause, matters only with what it prevents: it comes right before an event. One
- * right after an event differs if the node may be back before the next. */
+/* A crash, like a pause, matters only by what it prevents, so it is tried right before an event. A
+ * crash right after an event differs only if the node may be back before the next event. */
 static void add_up(const struct explore_model *model, uint32_t node, struct list *list)
 {
     const struct explore_node *n = explore_node_at(model, model->world, node);
@@ -331,7 +331,7 @@ static void add_turn(struct explore_model *model, struct list *list)
     }
     const struct explore_node *n = explore_node_at(model, model->world, turn - 1);
     if (n->next_tick_ns != explore_now_ns(EXPLORE_REAL)) {
-        return; /* it acts at its own ticks only */
+        return; /* it acts only at its own ticks */
     }
     if (!n->is_up) {
         add_down(model, turn - 1, list);
@@ -344,7 +344,7 @@ static void add_turn(struct explore_model *model, struct list *list)
 
 /* ---- Time goes on ---------------------------------------------------------------------------- */
 
-/* `count` periods from `from`, as many as are needed to reach `at`. */
+/* The first of from, from + period, from + 2 period, ... that is not before `at`. */
 static int64_t reach(int64_t from, int64_t at, int64_t period)
 {
     return at <= from ? from : from + (at - from + period - 1) / period * period;
@@ -364,7 +364,7 @@ static int64_t next_arrival_ns(const struct explore_model *model, uint32_t actor
     return next_ns;
 }
 
-/* As next_act_ns(), of the store or the sequencer. */
+/* Like next_act_ns(), for the store or the sequencer. */
 static int64_t next_service_ns(const struct explore_model *model)
 {
     const struct explore_service *s = &model->world->h.service;
@@ -393,7 +393,7 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
     if (n->is_paused || explore_disk_is_busy(n)) {
         return tick_ns;
     }
-    if (!n->is_up) { /* what is under way to one that stays down waits for nothing */
+    if (!n->is_up) { /* messages to a node that stays down cause no event */
         return has(model, EXPLORE_RECOVER) ? tick_ns : INT64_MAX;
     }
     const int64_t local_ns = explore_now_ns(node) + (tick_ns - now_ns) * model->tick_ns / period_ns;
@@ -408,12 +408,12 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
     return next_ns;
 }
 
-/* False: nothing will ever happen again, or nothing that does not happen in another world. */
+/* False: nothing will ever happen again, or only what also happens in another world. */
 static bool advance(struct explore_model *model)
 {
     struct explore_world *w = model->world;
     if (w->h.cut == EXPLORE_CUT_BEGAN && !model->has_every_moment) {
-        return false; /* where it did not begin, it may now */
+        return false; /* the same partition may begin later instead */
     }
     w->h.cut &= (uint8_t)~EXPLORE_CUT_BEGAN;
     const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
@@ -441,12 +441,12 @@ static bool advance(struct explore_model *model)
     return true;
 }
 
-/* The next one's turn. */
+/* Passes the turn to the next actor. */
 static void end_turn(struct explore_model *model)
 {
     struct explore_world *w = model->world;
     model->has_turned = true;
-    if (w->h.turn == 0) { /* what was cut off before this instant has been looked at */
+    if (w->h.turn == 0) { /* the environment has used what was cut off before */
         w->h.cut &= (uint8_t)~EXPLORE_CUT_ACTED;
     } else if (w->h.turn <= model->node_count) {
         explore_node_at(model, w, w->h.turn - 1u)->has_acted = 0;
@@ -579,19 +579,20 @@ static void describe(struct explore_model *model, const struct explore_choice *c
         [EXPLORE_ACT_DUPLICATE] = "reaches, and will once more,",
         [EXPLORE_ACT_DELIVER_CRASH] = "reaches, which crashes at its record,",
         [EXPLORE_ACT_DELIVER_FAIL] = "reaches, whose disk fails,",
-        [EXPLORE_ACT_DELIVER_FAIL_LATE] = "reaches, whose disk fails though the record is durable,",
+        [EXPLORE_ACT_DELIVER_FAIL_LATE] =
+            "reaches, whose disk fails although the record is durable,",
         [EXPLORE_ACT_DELIVER_SLOW] = "reaches, whose disk is slow,",
         [EXPLORE_ACT_SAVED] = "has saved its record",
         [EXPLORE_ACT_SAVED_CRASH] = "crashes when its record is durable",
         [EXPLORE_ACT_SAVE_FAIL] = "cannot save its record",
-        [EXPLORE_ACT_SAVE_FAIL_LATE] = "learns that its record, which is durable, is not",
+        [EXPLORE_ACT_SAVE_FAIL_LATE] = "learns that saving failed, although its record is durable",
         [EXPLORE_ACT_LOSE] = "is lost on its way to",
         [EXPLORE_ACT_DELAY] = "will be late at",
         [EXPLORE_ACT_FORGET] = "was late and never reaches",
         [EXPLORE_ACT_CRASH] = "crashes",
         [EXPLORE_ACT_CRASH_WITNESSED] = "crashes, and its witness sees it",
         [EXPLORE_ACT_RECOVER] = "recovers",
-        [EXPLORE_ACT_REBOOT] = "recovers, and its clock begins anew",
+        [EXPLORE_ACT_REBOOT] = "recovers, and its clock starts again",
         [EXPLORE_ACT_PAUSE] = "is paused",
         [EXPLORE_ACT_WAKE] = "goes on",
         [EXPLORE_ACT_RESIGN] = "is asked to resign",
@@ -613,7 +614,7 @@ static void describe(struct explore_model *model, const struct explore_choice *c
                      : choice->act == EXPLORE_ACT_TIMER_SLOW  ? ", and its disk is slow"
                      : choice->act == EXPLORE_ACT_TIMER_FAIL
                          ? ", and its disk fails"
-                         : ", and its disk fails though the record is durable");
+                         : ", and its disk fails although the record is durable");
         break;
     case EXPLORE_ACT_CUT:
     case EXPLORE_ACT_CUT_FROM:
@@ -664,9 +665,8 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     }
 }
 
-/* The witness waits until nothing is left of what the process did, so its leadership counts no
- * longer when somebody hears of it. That it counts before is explored with a crash without a
- * witness. */
+/* The witness waits until no process of the node is left, so its leadership has ended when another
+ * node hears of it. The time before that is explored by a crash without a witness. */
 static void crash_witnessed(struct explore_model *model, uint32_t node)
 {
     const bool is_certain =

@@ -20,31 +20,31 @@ enum explore_act {
     EXPLORE_ACT_DELIVER,
     EXPLORE_ACT_OVERTAKE, /* deliver it before those sent before it */
     EXPLORE_ACT_DUPLICATE,
-    EXPLORE_ACT_TIMER_CRASH, /* crash when the record is saved and nothing that follows has left */
+    EXPLORE_ACT_TIMER_CRASH, /* crash when the record is saved, before any later effect */
     EXPLORE_ACT_DELIVER_CRASH,
     EXPLORE_ACT_TIMER_FAIL, /* its record cannot be saved, ... */
     EXPLORE_ACT_DELIVER_FAIL,
     EXPLORE_ACT_TIMER_FAIL_LATE, /* ... but is durable */
     EXPLORE_ACT_DELIVER_FAIL_LATE,
-    EXPLORE_ACT_TIMER_SLOW, /* its record takes any time; meanwhile the node goes on */
+    EXPLORE_ACT_TIMER_SLOW, /* saving its record takes any time; meanwhile the node goes on */
     EXPLORE_ACT_DELIVER_SLOW,
-    EXPLORE_ACT_SAVED,          /* such a record is durable, ... */
-    EXPLORE_ACT_SAVED_CRASH,    /* ... but the node crashes before it learns that; ... */
-    EXPLORE_ACT_SAVE_FAIL,      /* ... or it fails, ... */
-    EXPLORE_ACT_SAVE_FAIL_LATE, /* ... and is durable */
+    EXPLORE_ACT_SAVED,          /* a slow record is durable */
+    EXPLORE_ACT_SAVED_CRASH,    /* it is durable, but the node crashes before it learns that */
+    EXPLORE_ACT_SAVE_FAIL,      /* it fails */
+    EXPLORE_ACT_SAVE_FAIL_LATE, /* the node learns that it failed, but it is durable */
     EXPLORE_ACT_LOSE,
     EXPLORE_ACT_DELAY,
     EXPLORE_ACT_FORGET, /* a late message never comes */
     EXPLORE_ACT_CRASH,
     EXPLORE_ACT_CRASH_WITNESSED, /* and its witness tells the others */
     EXPLORE_ACT_RECOVER,
-    EXPLORE_ACT_REBOOT, /* recover, with a clock that has begun anew */
+    EXPLORE_ACT_REBOOT, /* recover, with a clock that has started again */
     EXPLORE_ACT_PAUSE,
     EXPLORE_ACT_WAKE,
     EXPLORE_ACT_RESIGN,
     EXPLORE_ACT_CUT,
-    EXPLORE_ACT_CUT_FROM, /* what they send */
-    EXPLORE_ACT_CUT_TO,   /* what is sent to them */
+    EXPLORE_ACT_CUT_FROM, /* only what the group sends */
+    EXPLORE_ACT_CUT_TO,   /* only what is sent to the group */
     EXPLORE_ACT_HEAL,
     EXPLORE_ACT_EXPIRE, /* the store notices that the record's time is over */
     EXPLORE_ACT_RESTART,
@@ -54,12 +54,13 @@ enum explore_act {
 struct explore_choice {
     uint8_t act;
     uint8_t node;
-    uint8_t what; /* the timer, the message's index, the nodes of the second group, or how */
+    /* the timer, the message's index, the nodes of the second group, or how to restart */
+    uint8_t what;
 };
 
-/* Lets time go on, if nothing may happen now, until something may; and, unless the same turn goes
- * on (model->has_turned), brings the world into its canonical form. False: nothing will ever
- * happen, or model->end says why this path ends, or it is not followed any further
+/* If nothing may happen now, lets time pass until something may. If the turn is over
+ * (model->has_turned), brings the world into its canonical form. False: nothing will ever happen,
+ * or the path ends (model->end has the reason), or it is not followed any further
  * (model->has_been_beyond). */
 bool explore_settle(struct explore_model *model, struct explore_world *world);
 
@@ -67,8 +68,8 @@ bool explore_settle(struct explore_model *model, struct explore_world *world);
 uint32_t explore_choices(struct explore_model *model, struct explore_world *world,
                          struct explore_choice *ret_choice);
 
-/* Does one of them. Why the path ends with it, if it does, is in model->end. False: it came to
- * nothing new, and the world is not to be looked at. */
+/* Does one of them. If the path ends with it, model->end has the reason. False: it led to nothing
+ * new, and the world must not be used. */
 bool explore_do(struct explore_model *model, struct explore_world *world,
                 const struct explore_choice *choice);
 

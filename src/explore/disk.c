@@ -1,14 +1,14 @@
-/* src/explore/disk.c - a disk that takes time, with what waits for it; see disk.h. */
+/* src/explore/disk.c - a disk that takes time, with the effects that wait for it; see disk.h. */
 #include "explore/disk.h"
 
 #include <string.h>
 
-/* An index of the host below this is of the step that runs, and from there on of a place. */
+/* A host's index below this belongs to the running step; from there on it is a slot of the gate. */
 #define FIRST_DEFERRED CV_EFFECTS_MAX
 
 /* ---- What waits ------------------------------------------------------------------------------ */
 
-/* The message that stands in that place of the acting node; message_count: none. */
+/* The waiting message with that slot of the acting node; message_count: none. */
 static uint32_t find_deferred(const struct explore_model *model, uint32_t place)
 {
     struct explore_world *w = model->world;
@@ -46,7 +46,7 @@ static uint32_t defer(struct explore_model *model, const struct explore_kept *ke
     }
     const struct explore_shape *shape = &model->shape[kept->message.type];
     m->kind = EXPLORE_PEER;
-    m->to = (uint8_t)(first - 1); /* of one for all: the first of them */
+    m->to = (uint8_t)(first - 1); /* the first of its receivers */
     m->type = (uint8_t)kept->message.type;
     memcpy(m->word, kept->message.field, shape->scalar_count * sizeof *m->word);
     memcpy(m->word + shape->scalar_count, kept->word, shape->list_count * sizeof *m->word);
@@ -74,7 +74,7 @@ const struct explore_kept *explore_disk_kept(struct explore_model *model, uint32
     const uint32_t index = find_deferred(model, kept - FIRST_DEFERRED);
     CV_ASSERT(index < model->world->h.message_count);
     const struct explore_message *m = explore_message_at(model, model->world, index);
-    struct explore_kept *from = &model->kept[CV_EFFECTS_MAX]; /* the last place: for this */
+    struct explore_kept *from = &model->kept[CV_EFFECTS_MAX]; /* the last slot is for this */
     memset(from, 0, sizeof *from);
     from->are_members = m->kind == EXPLORE_MEMBERS;
     if (from->are_members) {
@@ -90,7 +90,7 @@ const struct explore_kept *explore_disk_kept(struct explore_model *model, uint32
 
 void explore_disk_drop(struct explore_model *model, uint32_t kept)
 {
-    if (kept >= FIRST_DEFERRED) { /* all others are free again when the step is over */
+    if (kept >= FIRST_DEFERRED) { /* those of the step are freed at its end */
         explore_message_remove(model, find_deferred(model, kept - FIRST_DEFERRED));
     }
 }
@@ -137,7 +137,7 @@ void explore_disk_move(const struct explore_model *model, struct explore_node *n
 void explore_disk_canonical(const struct explore_model *model, struct explore_node *n)
 {
     struct cv_gate *gate = &n->host.gate;
-    if (!gate->is_saving) { /* what was saved last is on the disk, and nobody looks at this */
+    if (!gate->is_saving) { /* the last record is on the disk, so this copy is not used */
         memset(&gate->saving, 0, sizeof gate->saving);
         memset(&gate->next, 0, sizeof gate->next);
         n->slow_until_ns = 0;

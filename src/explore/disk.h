@@ -2,8 +2,8 @@
  *
  * With the budget `slow`, saving a record may take any time, while the node goes on. The gate
  * (host/gate.h) is a part of the node. Effects that wait at it are a part of the world too: the
- * places of its queue follow the core of each node, and a waiting message is among those in flight,
- * marked with its place (struct explore_message, `deferred`). So it is moved in time and made
+ * slots of its queue follow the core of each node, and a waiting message is among those in flight,
+ * marked with its slot (struct explore_message, `deferred`). So it is moved in time and made
  * canonical like any other. */
 #ifndef CV_EXPLORE_DISK_H
 #define CV_EXPLORE_DISK_H
@@ -18,26 +18,26 @@ struct explore_kept {
     bool are_members;
 };
 
-/* Is a record of this node under way? */
+/* Is a record of this node being saved? */
 static inline bool explore_disk_is_busy(const struct explore_node *n)
 {
     return n->host.gate.is_saving;
 }
 
-/* What a step has left waiting becomes a part of the world. */
+/* Adds the effects that a step has deferred to the world. */
 void explore_disk_defer(struct explore_model *model, uint32_t node);
 
-/* What is known by an index of the host (gate.h): of this step, or deferred. Lent until the next
+/* The entry with that index of the host (gate.h): of this step, or deferred. Lent until the next
  * message is added or removed. */
 const struct explore_kept *explore_disk_kept(struct explore_model *model, uint32_t kept);
 void explore_disk_drop(struct explore_model *model, uint32_t kept);
 
-/* The record under way is durable. */
+/* The record being saved is durable. */
 void explore_disk_write(struct explore_model *model, uint32_t node);
-/* And the node is told; or that it cannot be saved. */
+/* Tells the node that the record is durable, or that it cannot be saved. */
 void explore_disk_end(struct explore_model *model, uint32_t node, bool is_saved);
 
-/* So much time has passed; the clock of a node has leapt; one form for what will behave alike. */
+/* Time has passed; the clock of a node has jumped; brings the disk into its canonical form. */
 void explore_disk_move(const struct explore_model *model, struct explore_node *n,
                        void (*move)(const void *context, uint64_t *word, size_t count),
                        const void *context);

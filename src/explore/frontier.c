@@ -77,7 +77,7 @@ static void load(struct explore_chunk *chunk, const struct explore_spool *spool)
 {
     chunk->bytes = cv__allocate(1, EXPLORE_CHUNK_BYTES);
     const ssize_t got = pread(spool->descriptor, chunk->bytes, chunk->end, chunk->offset);
-    CV_ASSERT(got == (ssize_t)chunk->end); /* written by us, and the file has no name */
+    CV_ASSERT(got == (ssize_t)chunk->end); /* we wrote it, and no other process can open the file */
 }
 
 struct explore_chunk *explore_queue_take(struct explore_queue *queue, struct explore_spool *spool)
@@ -136,7 +136,7 @@ void explore_queue_fini(struct explore_queue *queue)
 static bool spool_open(struct explore_spool *spool)
 {
     if (spool->descriptor < 0) {
-        FILE *file = tmpfile(); /* it has no name and goes with the process */
+        FILE *file = tmpfile(); /* it has no name and vanishes with the process */
         if (file == NULL) {
             return false;
         }

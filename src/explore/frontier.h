@@ -37,7 +37,7 @@ void explore_queue_push(struct explore_queue *queue, uint32_t id, const uint8_t 
 /* The first chunk, with its bytes; NULL: the queue is empty. To be freed, or put back. */
 struct explore_chunk *explore_queue_take(struct explore_queue *queue, struct explore_spool *spool);
 void explore_queue_put_back(struct explore_queue *queue, struct explore_chunk *chunk);
-/* Moves all of `from` behind `to`. */
+/* Appends all of `from` to `to`. */
 void explore_queue_join(struct explore_queue *to, struct explore_queue *from);
 void explore_queue_fini(struct explore_queue *queue);
 
@@ -49,7 +49,7 @@ void explore_chunk_free(struct explore_chunk *chunk);
 bool explore_queue_spill(struct explore_queue *queue, struct explore_spool *spool);
 void explore_spool_fini(struct explore_spool *spool);
 
-/* Writes a queue to a file, and appends what was written so; false: it failed. */
+/* Writes a queue to a file; reads one back and appends it; false: it failed. */
 bool explore_queue_write(const struct explore_queue *queue, struct explore_spool *spool, FILE *out);
 bool explore_queue_read(struct explore_queue *queue, FILE *in);
 

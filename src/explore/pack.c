@@ -1,19 +1,20 @@
 /* src/explore/pack.c - worlds in few bytes; see pack.h.
  *
- * A packed world: how many bytes each part has, two bytes each; then the parts; then the messages,
- * to the end. A part lists its words that differ from the first world's: how many were skipped
- * (255: two bytes follow that say it), a tag, the value in as many bytes as it needs. The tag's low
- * four bits say what the value is: 0 a number, 1 to 8 the distance to what that clock shows now;
- * the high ones how many bytes it has. Values are written and read eight bytes at a time. */
+ * A packed world: the length of each part, two bytes each; then the parts; then the messages, to
+ * the end. A part lists its words that differ from the first world's: how many words were skipped
+ * (255: two bytes with the number follow), a tag, the value in as many bytes as it needs. The tag's
+ * low four bits are the kind of value: 0 a number, 1 to 8 the distance to the present instant of
+ * that clock; the high bits are the value's length. Values are written and read eight bytes at a
+ * time. */
 #include "explore/pack.h"
 
 #include <string.h>
 
 #define PARTS_MAX (1 + EXPLORE_NODES_MAX)
 #define FAR_SKIP 255u
-#define KNOWN_NEAR 3u /* messages keep their order, and few are gone at a time */
+#define KNOWN_NEAR 3u /* messages keep their order, and few disappear at a time */
 
-/* A part of a world: the header with what is judged, then each node. */
+/* A part of a world: the header with the properties, then each node. */
 struct part {
     size_t at, count; /* words */
 };
@@ -71,7 +72,7 @@ static uint8_t *put_word(uint8_t *at, size_t skipped, uint64_t word)
     return at + bytes;
 }
 
-/* Words in bytes; what they are skipped from is already there. */
+/* Unpacks words; skipped words keep their present value. */
 static void get_words(const uint8_t *at, const uint8_t *end, uint64_t *word)
 {
     static const uint64_t mask[9] = {0,          0xff,         0xffff,         0xffffff,
@@ -112,7 +113,7 @@ static inline uint32_t differing(const uint64_t *word, const uint64_t *same)
     return bits;
 }
 
-/* Eight words at a time: most are as at the beginning. */
+/* Compares eight words at a time, because most are the same as in the first world. */
 static uint8_t *put_words(uint8_t *at, const uint64_t *word, const uint64_t *same, size_t count)
 {
     size_t next = 0;
@@ -141,7 +142,7 @@ size_t explore_pack_bytes_max(const struct explore_model *model)
     return PARTS_MAX * sizeof(uint16_t) + bytes / sizeof(uint64_t) * 12 + EXPLORE_PACK_SLACK;
 }
 
-/* Messages of another world and their packed bytes; those of `at` are the first that are left. */
+/* The messages of another world and their packed bytes; `at` is the first that is left. */
 struct known_messages {
     const struct explore_message *m;
     uint32_t left;
@@ -281,7 +282,7 @@ uint64_t explore_hash(const uint8_t *bytes, size_t count)
     uint64_t b = UINT64_C(0xe7037ed1a0b428db) ^ count;
     uint64_t word[4];
     size_t i = 0;
-    for (; i + sizeof word <= count; i += sizeof word) { /* two lanes, which need not wait */
+    for (; i + sizeof word <= count; i += sizeof word) { /* two independent lanes */
         memcpy(word, bytes + i, sizeof word);
         a = mix(a ^ word[0], word[1] ^ UINT64_C(0x8ebc6af09c88c6e3));
         b = mix(b ^ word[2], word[3] ^ UINT64_C(0x589965cc75374cc3));

@@ -6,13 +6,13 @@
  *
  * A turn changes little: one node and the messages, unless time passes. So a world is packed
  * against its predecessor: the bytes of every unchanged part (the header, each node) and message
- * are copied. Neighbouring worlds in the queue are similar, too: one is unpacked over the other. */
+ * are copied. Neighbouring worlds in the queue are similar too: one is unpacked over the other. */
 #ifndef CV_EXPLORE_PACK_H
 #define CV_EXPLORE_PACK_H
 
 #include "explore/world.h"
 
-/* So many bytes behind a packed world are read or written: there must be room for them. */
+/* So many bytes after a packed world may be read or written: there must be room for them. */
 #define EXPLORE_PACK_SLACK 8u
 
 /* A world and its packed bytes; NULL: there are none. */
@@ -21,20 +21,20 @@ struct explore_packed {
     const uint8_t *bytes;
 };
 
-/* An upper bound on the bytes of a packed world, with the room behind it. */
+/* An upper bound on the bytes of a packed world, with EXPLORE_PACK_SLACK. */
 size_t explore_pack_bytes_max(const struct explore_model *model);
 
 /* Returns the number of bytes. `like`: the world that it came from, or nothing. */
 size_t explore_pack(const struct explore_model *model, const struct explore_world *first,
                     const struct explore_world *world, const struct explore_packed *like,
                     uint8_t *ret_bytes);
-/* `was`: the packed bytes of what `world` contains, of which only the difference is unpacked; NULL:
- * that is not known. */
+/* `was`: the packed bytes of the present contents of `world`, so that only the difference is
+ * unpacked; NULL: not known. */
 void explore_unpack(const struct explore_model *model, const struct explore_world *first,
                     const uint8_t *bytes, const uint8_t *was, struct explore_world *world);
 
 uint64_t explore_hash(const uint8_t *bytes, size_t count);
-/* Of a word in its place. */
+/* The hash of a word at its place. */
 uint64_t explore_hash_word(uint64_t word, uint64_t place);
 
 #endif

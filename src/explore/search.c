@@ -1,4 +1,4 @@
-/* src/explore/search.c - through all worlds that can be reached; see search.h. */
+/* src/explore/search.c - visits all reachable worlds; see search.h. */
 #include "explore/search.h"
 
 #include "base/memory.h"
@@ -13,20 +13,20 @@
 #include <string.h>
 
 #define THREADS_MAX 64u
-#define SHARED_FROM 64u /* fewer worlds of one distance are not worth a second thread */
+#define SHARED_FROM 64u /* fewer worlds of one depth are not worth a second thread */
 
 struct search {
     const struct explore_limits *limits;
     struct explore_result *result;
-    struct explore_state s;      /* what a checkpoint keeps */
-    struct explore_world *first; /* what worlds are packed against; never changes */
+    struct explore_state s;      /* the part that a checkpoint saves */
+    struct explore_world *first; /* worlds are packed against it; never changes */
     double began_s;
 
     _Atomic bool is_stopping;
     _Atomic uint64_t transitions, waiting; /* waiting: found in this round */
-    pthread_mutex_t lock;                  /* of all that follows, and of s.level and s.spool */
+    pthread_mutex_t lock;                  /* protects all that follows, and s.level and s.spool */
     const char *why;
-    struct explore_end end; /* why a path ended: of a violation, or of a bound of the world */
+    struct explore_end end; /* why a path ended: a violation, or a bound of the world */
     uint32_t end_id;
     uint32_t end_choice; /* EXPLORE_NO_WORLD: it was broken from the beginning */
     double told_s;
@@ -42,7 +42,7 @@ struct worker {
     uint8_t *packed;
     const uint8_t *from_bytes; /* `from` in its packed form, ... */
     uint32_t id;               /* ... and its id */
-    uint32_t looked;           /* at so many worlds, in all rounds: a round may have only one */
+    uint32_t looked;           /* worlds visited in all rounds, because a round may have only one */
     pthread_t thread;
 };
 
@@ -51,7 +51,7 @@ struct worker {
 static void note_end(struct search *s, const struct explore_end *end, uint32_t id, uint32_t choice)
 {
     (void)pthread_mutex_lock(&s->lock);
-    if (!s->end.is_broken) { /* the first violation counts, and more than any bound */
+    if (!s->end.is_broken) { /* the first violation is kept; it precedes any bound */
         s->end = *end;
         s->end_id = id;
         s->end_choice = choice;
@@ -60,7 +60,7 @@ static void note_end(struct search *s, const struct explore_end *end, uint32_t i
     s->is_stopping = s->is_stopping || end->is_broken;
 }
 
-/* The way from the beginning to a violation: the turns, then the choices in each of them. */
+/* The path from the beginning to a violation: the turns, then the choices in each of them. */
 static void trace_back(struct search *s, struct worker *w)
 {
     struct explore_result *r = s->result;
@@ -119,7 +119,7 @@ static void measure(struct search *s)
     p->wall_s = s->s.earlier_s + cv__stopwatch_s() - s->began_s;
 }
 
-/* Why the search must stop now; NULL: it need not. With the lock. */
+/* Why the search must stop now; NULL: it need not. Call with the lock held. */
 static const char *reason_to_stop(struct search *s)
 {
     const struct explore_limits *limits = s->limits;
@@ -150,7 +150,7 @@ static void look_around(struct worker *w)
     if (why == NULL && bytes > s->limits->bytes_max &&
         !(explore_queue_spill(&s->s.level, &s->s.spool) &&
           explore_queue_spill(&w->next, &s->s.spool))) {
-        why = "memory, and no room on disk for what waits (--memory)";
+        why = "memory, and no room on disk for waiting worlds (--memory)";
     }
     if (why != NULL && s->why == NULL) {
         s->why = why;
@@ -161,7 +161,8 @@ static void look_around(struct worker *w)
 
 /* ---- Looking at worlds ----------------------------------------------------------------------- */
 
-/* A world that was reached and may go on; `like`: the one that it came from, if there is one. */
+/* A world was reached from which the path may go on; `like`: the world before it, if there is
+ * one. */
 static void meet(struct worker *w, const struct explore_world *to,
                  const struct explore_packed *like, uint32_t parent, uint32_t number)
 {
@@ -185,7 +186,7 @@ static void end_turn(void *context, struct explore_turn *turn)
     }
 }
 
-/* All that may happen in one turn, which begins in `from`. */
+/* Tries everything that may happen in one turn, which begins in `from`. */
 static void expand(struct worker *w, uint32_t id, const uint8_t *bytes)
 {
     w->id = id;
@@ -261,7 +262,8 @@ static void worker_fini(struct worker *w, bool is_first)
     free(w->packed);
 }
 
-/* What one worker found is the next round's, or, if it was stopped, waits beside what is left. */
+/* Worlds found by a worker belong to the next round. If the search was stopped, they are kept
+ * beside those that are left. */
 static void collect(struct search *s, struct worker *worker, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -354,7 +356,7 @@ int explore_search(struct explore_model *model, const struct explore_limits *lim
     s->first = explore_world_new(model);
     s->began_s = cv__stopwatch_s();
     s->s.spool.descriptor = -1;
-    (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail for such a one */
+    (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail for a default mutex */
     explore_visited_init(&s->s.visited, limits->bit_bytes);
     const int error = search_all(s, model, reterr);
     explore_visited_fini(&s->s.visited);
@@ -383,7 +385,7 @@ void explore_replay(struct explore_model *model, const uint32_t *path, uint32_t 
         (void)explore_do(model, world, &choice[path[i]]);
     }
     if (!model->end.is_broken) {
-        (void)explore_settle(model, world); /* what time alone breaks */
+        (void)explore_settle(model, world); /* shows a property that breaks when time passes */
     }
     model->say = NULL;
     free(world);

@@ -18,7 +18,7 @@
 
 #define EXPLORE_OPTIONS_MAX 24u
 
-/* What is to be explored. */
+/* What to explore. */
 struct explore_setting {
     const struct cv_protocol *protocol;
     uint32_t node_count;
@@ -27,8 +27,8 @@ struct explore_setting {
     uint8_t budget[EXPLORE_BUDGET_COUNT];
     uint32_t only; /* CV_PROP bits: judge these, promised or not; 0: all that are promised */
     bool judges_liveness;
-    uint32_t delay_max_ticks; /* a message takes 1 to so many */
-    uint32_t horizon_ticks;   /* 0: as long as the protocol needs with its usual times */
+    uint32_t delay_max_ticks; /* a message takes 1 to so many ticks */
+    uint32_t horizon_ticks;   /* 0: the protocol's default */
     const char *rates;        /* a letter for each node, and for a store: s slow, e exact, f
                                fast; NULL: no drift */
 };
@@ -44,7 +44,7 @@ struct explore_limits {
     double wall_s_max;
     uint32_t threads;      /* 0: one */
     uint64_t bit_bytes;    /* > 0: a bit-state search with so much memory for its bits */
-    const char *save_path; /* goes on from there, and is saved there when stopped; may be NULL */
+    const char *save_path; /* continues from this file, and saves to it when stopped; may be NULL */
     const volatile sig_atomic_t *stop; /* not 0: stop; may be NULL */
     void (*progress)(void *context, const struct explore_progress *progress); /* may be NULL */
     void *context;
@@ -62,7 +62,7 @@ struct explore_result {
     char detail[200]; /* BROKEN: how; STOPPED by a bound of the world: which */
     enum cv_property property;
     struct explore_progress progress;
-    const char *beyond; /* worlds that were met and not looked at, in words; NULL: none */
+    const char *beyond; /* describes worlds that were met and not explored; NULL: none */
     double miss;        /* the probability that a world was missed is below this */
     uint32_t *path;     /* BROKEN: the choices from the beginning; to be freed */
     uint32_t path_count;
@@ -72,12 +72,12 @@ struct explore_result {
 CV_NODISCARD int explore_open(const struct explore_setting *setting, struct explore_model *model,
                               struct cv_errtext *reterr);
 
-/* CV_E_MALFORMED or CV_E_STORE: save_path cannot be read, is of another search, or cannot be
+/* CV_E_MALFORMED or CV_E_STORE: save_path cannot be read, belongs to another search, or cannot be
  * written; then there is no result. */
 CV_NODISCARD int explore_search(struct explore_model *model, const struct explore_limits *limits,
                                 struct explore_result *ret_result, struct cv_errtext *reterr);
 
-/* Goes a path again and tells what happens. */
+/* Repeats a path and reports each event. */
 void explore_replay(struct explore_model *model, const uint32_t *path, uint32_t path_count,
                     explore_say *say, void *context);
 

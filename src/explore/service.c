@@ -154,7 +154,7 @@ static void give_to_node(struct explore_model *model, const struct explore_messa
 {
     struct explore_node *n = explore_node_at(model, model->world, m->to);
     if (!n->is_up || n->life != m->life) {
-        return; /* the process that asked is gone, and its connection with it */
+        return; /* the asking process is gone, and its connection with it */
     }
     struct cv_event event = {.kind = CV_EVENT_STORE, .verdict = CV_STORE_CHANGED};
     if (m->kind == EXPLORE_ANSWER && model->service == EXPLORE_STORE) {
@@ -212,7 +212,7 @@ const char *explore_service_message_name(const struct explore_model *model,
 
 /* ---- Restarts, and the end of a lease -------------------------------------------------------- */
 
-/* What is on its way fails. Those that are told learn it a message's time from now. */
+/* Requests in flight fail. Nodes that are told learn it after the delay of a message. */
 static void fail_all(struct explore_model *model, bool are_told)
 {
     struct explore_world *w = model->world;
@@ -290,7 +290,7 @@ void explore_service_canonical(const struct explore_model *model, struct explore
 {
     struct explore_service *s = &w->h.service;
     if (model->service == EXPLORE_STORE) {
-        if (s->waiting == 0) { /* nobody is told when it ends: it is found to have ended */
+        if (s->waiting == 0) { /* no node is notified, so the next request finds the end */
             (void)cv__model_record_expire(&s->record, explore_now_ns(EXPLORE_SERVICE));
         }
         if (s->record.holder == 0) {

@@ -3,7 +3,7 @@
  * Either is an actor like a node: queries travel to it and answers back as messages do, so that
  * they can be lost, late or reordered; a query may be carried out twice. A process gets at most one
  * answer to a request (conclave/core.h), so that repeated answers end at its host and are not
- * explored. A store has a clock of its own and notifies those that wait when its record becomes
+ * explored. A store has its own clock, and notifies waiting contenders when its record becomes
  * free.
  *
  * A restart keeps a store's record. Requests in flight fail or get no answer, and waiting
@@ -14,7 +14,7 @@
 
 #include "explore/world.h"
 
-/* Words of a query: the first in those of both, and ... */
+/* Words of a query: the first is of both services, ... */
 enum {
     EXPLORE_QUERY_REQUEST,
     EXPLORE_QUERY_REFERENCE, /* ... of a sequencer */
@@ -36,11 +36,11 @@ enum {
     EXPLORE_SERVICE_WORDS
 };
 
-/* How it restarts: `what` of EXPLORE_ACT_RESTART. */
+/* How the service restarts: `what` of EXPLORE_ACT_RESTART. */
 enum {
-    EXPLORE_RESTART_FAILS,    /* a store: those who asked are told; a sequencer counts boots */
-    EXPLORE_RESTART_SILENTLY, /* they are not; it has forgotten its boots */
-    EXPLORE_RESTART_EXTENDS,  /* a store only: as the first, and the lease begins again */
+    EXPLORE_RESTART_FAILS,    /* store: open requests fail; sequencer: one more boot */
+    EXPLORE_RESTART_SILENTLY, /* store: they get no answer; sequencer: boots are forgotten */
+    EXPLORE_RESTART_EXTENDS,  /* store only: requests fail, and the lease begins again */
 };
 
 void explore_service_begin(struct explore_model *model);
@@ -52,20 +52,20 @@ void explore_service_ask_sequence(struct explore_model *model, uint64_t request,
 
 /* A message of kind QUERY, ANSWER or NOTIFICATION has arrived. */
 void explore_service_deliver(struct explore_model *model, const struct explore_message *message);
-/* A message of a service, in words of the trace. */
+/* The name of a message of the service in traces. */
 const char *explore_service_message_name(const struct explore_model *model,
                                          const struct explore_message *message);
 
 void explore_service_restart(struct explore_model *model, uint32_t how);
-/* Is the time of the record over, and do nodes wait for a notification? And notifying them. */
+/* Is the lease over, and do nodes wait for a notification? The second function notifies them. */
 bool explore_service_is_expired(const struct explore_model *model,
                                 const struct explore_world *world);
 void explore_service_expire(struct explore_model *model);
 
-/* A process is gone, and with it its connection: nothing comes back over it. */
+/* A process is gone, and its connection with it: no answer reaches it. */
 void explore_service_forget(struct explore_model *model, uint32_t node);
 
-/* One form for what will behave alike (canonical.h). */
+/* Brings the service into its canonical form (canonical.h). */
 void explore_service_canonical(const struct explore_model *model, struct explore_world *world);
 
 #endif

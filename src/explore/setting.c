@@ -1,4 +1,4 @@
-/* src/explore/setting.c - makes a model from what was asked for; see search.h. */
+/* src/explore/setting.c - makes a model from a setting; see search.h. */
 #include "core/core.h"
 #include "core/duration.h"
 #include "core/errors.h"
@@ -23,7 +23,7 @@ static int set_option(struct explore_model *model, const char *text, struct cv_e
     const char *equals = strchr(text, '=');
     if (equals == NULL || (size_t)(equals - text) >= sizeof name ||
         strlen(equals + 1) >= sizeof value - 8) {
-        return cv__fail(reterr, CV_E_INVALID, "'%s' is not NAME=VALUE", text);
+        return cv__fail(reterr, CV_E_INVALID, "'%s' is not an option; write NAME=VALUE", text);
     }
     (void)snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     char *end;
@@ -98,7 +98,7 @@ static void set_times(struct explore_model *model, const struct explore_setting 
         model->tick_ns * (setting->horizon_ticks > 0 ? setting->horizon_ticks : usual_ticks);
 }
 
-/* Judged at every instant; the others when nothing has disturbed for the settling time. */
+/* These are judged at every instant; the others after the settling time without a disturbance. */
 #define SAFETY                                                                     \
     (CV_PROP(VALIDITY) | CV_PROP(AT_MOST_ONE_LEADER) | CV_PROP(TOKEN_MONOTONIC) |  \
      CV_PROP(LEADER_ORDER) | CV_PROP(SUPPORT_ONE) | CV_PROP(LEADER_SELF_SUPPORT) | \
@@ -118,7 +118,7 @@ static int set_judged(struct explore_model *model, const struct explore_setting 
         if ((setting->only & ~can & BIT(i)) != 0) {
             return cv__fail(reterr, CV_E_INVALID,
                             "%s is not explored: it depends on who has been "
-                            "connected to whom, which is no part of an explored state",
+                            "connected to whom, which is not part of an explored state",
                             cv_property_name(i));
         }
     }
@@ -129,7 +129,7 @@ static int set_judged(struct explore_model *model, const struct explore_setting 
     return CV_OK;
 }
 
-/* A protocol that measures delays to choose its own times looks at larger ones, too. */
+/* A protocol that measures delays to choose its own times distinguishes larger ones too. */
 static void set_bound(struct explore_model *model, const struct explore_row *row)
 {
     const int64_t delta_ns = model->properties.setting.delta_ns;
@@ -137,19 +137,20 @@ static void set_bound(struct explore_model *model, const struct explore_row *row
     model->bound_ns = is_known ? row->bound_deltas * delta_ns + 2 * model->tick_ns : INT64_MAX;
 }
 
-/* A late message is a disturbance. If each one may be late, nothing ever settles, and a search that
- * judges nothing must not say that all is well. */
+/* A late message is a disturbance. If every message may be late, nothing ever settles, and a search
+ * that judges nothing must not report success. */
 static int check_settling(const struct explore_model *model, struct cv_errtext *reterr)
 {
     const int64_t delta_ns = model->properties.setting.delta_ns;
     if (!model->judges_liveness || delta_ns == 0 || model->delay_max_ns <= delta_ns) {
         return CV_OK;
     }
-    return cv__fail(reterr, CV_E_INVALID,
-                    "a message may take %lld ticks here, and %s settles only if it takes %.3g at "
-                    "most; use a smaller --delay or longer times (--option)",
-                    (long long)(model->delay_max_ns / model->tick_ns), model->protocol->name,
-                    (double)delta_ns / (double)model->tick_ns);
+    return cv__fail(
+        reterr, CV_E_INVALID,
+        "a message may take %lld ticks here, but %s settles only if messages take at most %.3g "
+        "ticks; use a smaller --delay or longer times (--option)",
+        (long long)(model->delay_max_ns / model->tick_ns), model->protocol->name,
+        (double)delta_ns / (double)model->tick_ns);
 }
 
 int explore_open(const struct explore_setting *setting, struct explore_model *model,

@@ -28,7 +28,7 @@ static void write_group(FILE *out, const struct explore_model *model, uint32_t g
     }
 }
 
-/* A message that is lost was sent a tick ago: the link is down from half a tick before that. */
+/* A lost message was sent a tick ago: the link is down from half a tick before that. */
 static void write_loss(FILE *out, const struct explore_model *model,
                        const struct explore_message *m)
 {
@@ -45,7 +45,8 @@ static const char *service_name(const struct explore_model *model)
     return model->service == EXPLORE_STORE ? "store" : "sequencer";
 }
 
-/* Nodes that reach the store or the sequencer no more (on one way or both), or again. */
+/* Nodes that lose the connection to the store or the sequencer (in one direction or both), or get
+ * it back. */
 static void write_service_cut(FILE *out, const struct explore_model *model, uint32_t group,
                               const char *verb, const char *way)
 {
@@ -106,7 +107,7 @@ static void write_heal(FILE *out, const struct explore_model *model, const struc
     write_service_cut(out, model, w->h.partition, "mend", "");
 }
 
-/* What happens to nodes and links is said alike in both ways. False: it is something else. */
+/* Faults of nodes and links are written in the same way in both forms. False: it is not one. */
 static bool write_fault(FILE *out, const struct explore_model *model,
                         const struct explore_world *world, const struct explore_choice *choice)
 {
@@ -150,7 +151,7 @@ static bool write_fault(FILE *out, const struct explore_model *model,
     return true;
 }
 
-/* False: it cannot be told in short. */
+/* False: it cannot be written in the short form. */
 static bool write_short(FILE *out, const struct explore_model *model, struct explore_world *world,
                         const struct explore_choice *choice)
 {
@@ -166,22 +167,22 @@ static bool write_short(FILE *out, const struct explore_model *model, struct exp
         }
         write_loss(out, model, explore_message_at(model, world, choice->what));
         return true;
-    case EXPLORE_ACT_CRASH_WITNESSED: /* when each of the others hears of it is not said */
+    case EXPLORE_ACT_CRASH_WITNESSED: /* the short form does not say when each node hears of it */
         return false;
     default:
         return write_fault(out, model, world, choice);
     }
 }
 
-/* ---- By hand --------------------------------------------------------------------------------- */
+/* ---- The manual form ------------------------------------------------------------------------- */
 
-/* What the simulator knows a message by. */
+/* How the simulator identifies a message. */
 struct sent {
     uint8_t from, to;
-    uint8_t type; /* UINT8_MAX: it has none that the simulator tells */
+    uint8_t type; /* UINT8_MAX: it has none in the simulator */
     bool is_witness;
     int64_t at_ns;
-    uint64_t number; /* of those that are alike */
+    uint64_t number; /* among like messages */
 };
 
 #define LONGEST_NS (30 * 24 * 3600 * NS_PER_S) /* no scenario is longer */
@@ -192,7 +193,7 @@ struct teller {
     enum explore_story_kind kind;
     struct sent *sent; /* by the message's number - 1 */
     uint32_t sent_count, sent_capacity;
-    bool is_settling; /* what is told now is no choice, but comes with time */
+    bool is_settling; /* the present lines are not of a choice: they come with time */
 };
 
 static bool is_alike(const struct sent *a, const struct sent *b)
@@ -201,7 +202,7 @@ static bool is_alike(const struct sent *a, const struct sent *b)
            a->is_witness == b->is_witness && a->at_ns == b->at_ns;
 }
 
-/* A message that is new; those that wait for a disk are sent later, under another number. */
+/* Records a new message; one that waits for a disk is sent later, with another number. */
 static void add_sent(struct teller *t, const struct explore_message *m)
 {
     struct sent sent = {
@@ -216,7 +217,7 @@ static void add_sent(struct teller *t, const struct explore_message *m)
         sent.number += is_alike(&t->sent[i], &sent);
     }
     const uint64_t number = explore_message_number(t->model, m);
-    while (t->sent_count < number) { /* of what is gone again nobody will ask */
+    while (t->sent_count < number) { /* messages that are gone already are not used */
         t->sent = cv__grow(t->sent, &t->sent_capacity, t->sent_count, sizeof *t->sent);
         t->sent[t->sent_count++] = (struct sent){.at_ns = -1};
     }
@@ -358,7 +359,8 @@ static void write_by_hand(const struct teller *t, struct explore_world *world,
     }
 }
 
-/* What follows from a choice, or comes with time; the choice itself is a line of the scenario. */
+/* Consequences of a choice or of time become comments; the choice itself is a line of the
+ * scenario. */
 static void write_comment(void *context, int64_t at_ns, const char *line)
 {
     struct teller *t = context;
@@ -370,7 +372,7 @@ static void write_comment(void *context, int64_t at_ns, const char *line)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-/* Every option that is not as it is without a word. */
+/* Writes every option that differs from its default. */
 static void write_options(FILE *out, const struct explore_model *model)
 {
     struct cv_config usual;
@@ -444,13 +446,13 @@ static bool write_path(struct teller *t, const struct explore_result *result)
         note_sent(t, world);
     }
     if (is_told && !model->end.is_broken) {
-        (void)settle(t, world); /* what time alone breaks */
+        (void)settle(t, world); /* shows a property that breaks when time passes */
     }
     free(world);
     return is_told && model->elapsed_ns < LONGEST_NS;
 }
 
-/* Worlds as in the search, but the messages have numbers. */
+/* The same worlds as in the search, but messages have numbers. */
 static struct explore_model *open_numbered(const struct explore_model *like)
 {
     struct explore_model *model = cv__allocate(1, sizeof *model);
@@ -486,7 +488,7 @@ int explore_story(struct explore_model *model, const struct explore_result *resu
     size_t length = 0;
     struct teller t = {.out = open_memstream(&text, &length), .kind = kind};
     if (t.out == NULL) {
-        return cv__fail(reterr, CV_E_MEMORY, "no memory for a scenario");
+        return cv__fail(reterr, CV_E_MEMORY, "no memory is left for a scenario");
     }
     t.model = open_numbered(model);
     t.model->say = write_comment;
@@ -503,6 +505,6 @@ int explore_story(struct explore_model *model, const struct explore_result *resu
     return is_told ? CV_OK
                    : cv__fail(reterr, CV_E_INVALID, "%s",
                               kind == EXPLORE_STORY_SHORT
-                                  ? "this path cannot be told in short"
-                                  : "this takes longer than the 30 days of a scenario");
+                                  ? "this path cannot be written in the short form"
+                                  : "this path takes longer than 30 days, the limit of a scenario");
 }

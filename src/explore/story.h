@@ -8,7 +8,7 @@
  *   differently, because the simulator chose another order within an instant. So the caller runs
  *   the scenario to check it.
  * - By hand (`manual`, docs/scenarios.md): every timer that fires and every message that arrives,
- *   is lost, late or repeated is a line of its own, in this order. Every path can be written like
+ *   is lost, late or repeated has its own line, in this order. Every path can be written like
  *   this. */
 #ifndef CV_EXPLORE_STORY_H
 #define CV_EXPLORE_STORY_H
@@ -19,8 +19,8 @@
 
 enum explore_story_kind { EXPLORE_STORY_SHORT, EXPLORE_STORY_BY_HAND };
 
-/* Writes the scenario, which expects the property to break. CV_E_INVALID: the path cannot be told
- * in short; then nothing is written. */
+/* Writes the scenario, which expects the property to break. CV_E_INVALID: the path cannot be
+ * written in the short form; then nothing is written. */
 CV_NODISCARD int explore_story(struct explore_model *model, const struct explore_result *result,
                                enum explore_story_kind kind, FILE *out, struct cv_errtext *reterr);
 

@@ -29,9 +29,9 @@ void explore_turn_fini(struct explore_turn *t)
 
 /* ---- What a turn may change ------------------------------------------------------------------ */
 
-/* The header with what is judged, the messages, and the actor's own node: nothing that an actor
- * does in an instant reaches another in the same. Only a clock that begins anew changes how its
- * instants look at others. */
+/* A turn may change the header with the properties, the messages, and the actor's own node: no
+ * action of an actor reaches another actor in the same instant. Only a reboot also changes other
+ * nodes: the instants of its clock that they keep. */
 static void find_changing(struct explore_turn *t, const struct explore_model *model,
                           const struct explore_world *from)
 {
@@ -88,7 +88,7 @@ static void put_changing(const struct explore_turn *t, const struct explore_mode
 
 #define BLOCK_WORDS 8u
 
-/* Of the words that differ, each with its place; in any order. */
+/* Hashes the words that differ, each with its place; the order does not matter. */
 static uint64_t hash_difference(const void *from, const void *to, size_t bytes, uint64_t place)
 {
     const uint64_t *was = from;
@@ -132,7 +132,7 @@ static void forget_all(struct explore_turn *t)
     t->count = 0;
 }
 
-/* Where a hash is entered, or belongs. */
+/* The slot of a hash, or the empty slot where it belongs. */
 static uint32_t slot_of(const struct explore_turn *t, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (t->slot_count - 1);
@@ -213,12 +213,12 @@ static enum outcome try_it(struct explore_turn *t, struct explore_model *model,
     return goes_on ? WITHIN : NOTHING_NEW;
 }
 
-/* The way to the choice with the number `last`. */
+/* The path to the choice with the number `last`. */
 struct way {
     uint32_t last, before, choice;
 };
 
-/* Up to a choice, which comes last and is not told of; true: there is such a one. */
+/* Repeats the turn up to a choice, which is tried last and not reported; true: it exists. */
 static bool try_until(struct explore_turn *t, struct explore_model *model,
                       const struct explore_world *from, explore_turn_end *end, void *context,
                       struct way *way)

@@ -1,4 +1,4 @@
-/* src/explore/visited.c - the worlds that were met; see visited.h. */
+/* src/explore/visited.c - the set of visited worlds; see visited.h. */
 #include "explore/visited.h"
 
 #include "base/memory.h"
@@ -11,7 +11,7 @@ void explore_visited_init(struct explore_visited *v, uint64_t bit_bytes)
 {
     memset(v, 0, sizeof *v);
     for (uint32_t i = 0; i < EXPLORE_SHARDS; i++) {
-        (void)pthread_mutex_init(&v->shard[i].lock, NULL); /* cannot fail for such a one */
+        (void)pthread_mutex_init(&v->shard[i].lock, NULL); /* cannot fail for a default mutex */
     }
     uint64_t words = 1;
     while (bit_bytes > 0 && words * 2 * sizeof *v->bit <= bit_bytes) {
@@ -34,7 +34,7 @@ void explore_visited_fini(struct explore_visited *v)
     free(v->bit);
 }
 
-/* The low bits choose the shard, the next ones the place. */
+/* The low bits choose the shard, the next bits the slot. */
 static uint32_t place_of(const struct explore_shard *s, uint64_t hash)
 {
     return (uint32_t)(hash >> EXPLORE_SHARD_BITS) & (s->slot_count - 1);

@@ -1,17 +1,17 @@
 /* src/explore/visited.h - the set of visited worlds, by 64 bits of their hash.
  *
- * A world with a known hash is taken for the visited world: with N worlds, the
- * probability that any two of them share their 64 bits, so that one is missed, is below
- * N * N / 2^65 (explore_visited_miss()). For ten million worlds that is 3 in a million.
+ * A world with a known hash is taken for the visited world: with N worlds, the probability that any
+ * two of them share their 64 bits, so that one is missed, is below N * N / 2^65
+ * (explore_visited_miss()). For ten million worlds that is 3 in a million.
  *
- * Each world has an id. Beside its hash it has the world that it was first reached from and by
- * which choice: that is the way back to the beginning.
+ * Each world has an id. Beside its hash the set keeps the world that it was first reached from, and
+ * by which choice: this is the path back to the beginning.
  *
  * A bit-state set (bit_bytes > 0) keeps three bits of each world instead of its hash: it takes less
- * memory, but how many worlds it misses is not known.
+ * memory, but may miss an unknown number of worlds.
  *
- * Several threads may add at once: the set is in shards by hash, each with a lock.
- * Memory: 16 bytes for each world and 6 to 12 for the table; of a bit-state set 8, and the bits. */
+ * Several threads may add at once: the set is in shards by hash, each with a lock. Memory: 16 bytes
+ * for each world and 6 to 12 for the table; of a bit-state set 8, and the bits. */
 #ifndef CV_EXPLORE_VISITED_H
 #define CV_EXPLORE_VISITED_H
 
@@ -53,7 +53,7 @@ void explore_visited_fini(struct explore_visited *visited);
 /* True: this hash is new, and its id is in *ret_id. */
 bool explore_visited_add(struct explore_visited *visited, uint64_t hash, uint32_t parent,
                          uint32_t choice, uint32_t *ret_id);
-/* While nobody adds. */
+/* Not while another thread adds. */
 struct explore_step explore_visited_at(const struct explore_visited *visited, uint32_t id);
 /* Adds an item of a shard as it was; for a search that is resumed. */
 void explore_visited_restore(struct explore_visited *visited, uint32_t shard, uint64_t hash,

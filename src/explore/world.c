@@ -1,4 +1,4 @@
-/* src/explore/world.c - the world that is explored; see world.h. */
+/* src/explore/world.c - the explored world; see world.h. */
 #include "explore/world.h"
 
 #include "base/memory.h"
@@ -61,7 +61,7 @@ void explore_world_lend(struct explore_model *model, struct explore_world *world
     model->world = world;
     p->node = explore_judged_at(world, 0);
     p->member_word = (uint64_t *)(p->node + count);
-    p->holder = (cv_id *)(p->member_word + count); /* a set of so few is one word */
+    p->holder = (cv_id *)(p->member_word + count); /* a set of so few members is one word */
     p->owner = world->h.owner;
     p->owner_count = world->h.owner_count;
     p->now.now_ns = explore_now_ns(EXPLORE_REAL);
@@ -118,8 +118,8 @@ struct explore_message *explore_message_add(struct explore_model *model)
     if (w->h.message_count == EXPLORE_MESSAGES_MAX) {
         model->end.is_bound = true;
         (void)snprintf(model->end.detail, sizeof model->end.detail,
-                       "more than %u messages under way", EXPLORE_MESSAGES_MAX);
-        w->h.message_count--; /* this world is not looked at any more */
+                       "more than %u messages in flight", EXPLORE_MESSAGES_MAX);
+        w->h.message_count--; /* this world is not used any more */
     }
     struct explore_message *m = explore_message_at(model, w, w->h.message_count++);
     memset(m, 0, model->message_bytes);
@@ -176,7 +176,7 @@ static int64_t call_arm(void *self, uint32_t timer, int64_t earliest_ns, int64_t
 {
     struct explore_model *model = self;
     explore_node_at(model, model->world, model->actor)->latest_ns[timer] = latest_ns;
-    return earliest_ns; /* the instant is chosen when it fires */
+    return earliest_ns; /* a choice picks the instant when it fires */
 }
 
 static uint32_t call_encode(void *self, const struct cv_message *message)
@@ -194,7 +194,7 @@ static uint32_t call_encode(void *self, const struct cv_message *message)
     return model->kept_count++;
 }
 
-/* Only what waits for a record is kept: the members of a leadership, a set of so few. */
+/* Only the members of a leadership that waits for a record are kept: a set of one word. */
 static uint32_t call_keep(void *self, const void *bytes, size_t byte_count)
 {
     struct explore_model *model = self;
@@ -220,7 +220,7 @@ static void call_drop(void *self, uint32_t kept)
 static void call_send(void *self, uint32_t kept, cv_id first, cv_id last, bool to_self)
 {
     struct explore_model *model = self;
-    CV_ASSERT(!to_self); /* no core does */
+    CV_ASSERT(!to_self); /* no explored core sends to itself */
     const struct explore_kept *sent = explore_disk_kept(model, kept);
     last = last < model->node_count ? last : model->node_count;
     for (cv_id to = first; to <= last; to++) {
@@ -405,8 +405,8 @@ static void give_message(struct explore_model *model, struct explore_node *n,
     cv__node_decoded_message(&n->host, &model->host, &event);
 }
 
-/* Frames name the start of their sender: who has heard a later one accepts nothing more that a
- * witness says of an earlier one. */
+/* Frames name the start of their sender. A node that has heard a later start accepts no more
+ * reports of a witness about an earlier one. */
 static void drop_earlier_lives(struct explore_model *model, const struct explore_message *heard)
 {
     for (uint32_t i = 0; i < model->world->h.message_count;) {
@@ -514,7 +514,7 @@ void explore_world_recover(struct explore_model *model, uint32_t node)
     if (n->life > 1 && model->witness_ns > 0) {
         n->certain_ns = explore_now_ns(node) + model->witness_ns;
     }
-    /* As in the simulator: of a number from a sequencer, only what was saved is remembered. */
+    /* As in the simulator: with a sequencer, a node that saved nothing remembers nothing. */
     const bool remembers = n->disk_count > 0 || model->protocol->sequence_ns == NULL;
     cv__properties_start(&model->properties, node + 1, remembers);
     cv__core_init(model->protocol, n->core, &model->config[node]);
@@ -578,7 +578,7 @@ void explore_world_reboot(struct explore_model *model, uint32_t node)
     }
 }
 
-/* An instant of that clock, after so much of its time has passed. */
+/* A stored instant of that clock, moved back by the time that has passed on it. */
 static int64_t moved(const struct explore_model *model, int64_t at_ns, uint32_t clock,
                      int64_t passed_ns)
 {
@@ -640,15 +640,15 @@ static void move_judged(const struct explore_model *model, struct cv_property_no
     }
 }
 
-/* So much of a clock's time, rounded down; a whole number of ticks is not rounded. */
+/* Real time as time of that clock, rounded down; a whole number of ticks is exact. */
 static int64_t local_of(const struct explore_model *model, uint32_t clock, int64_t real_ns)
 {
     const int64_t period_ns = model->period_ns[clock];
     return real_ns / period_ns * model->tick_ns + real_ns % period_ns * model->tick_ns / period_ns;
 }
 
-/* How much of a clock's time passes with so much real time. It is counted from the clock's next
- * tick, so that what is rounded between two ticks does not add up: at a tick nothing is. */
+/* How far a clock advances in so much real time. It is counted from the clock's next tick, where
+ * nothing is rounded, so that rounding errors between ticks do not add up. */
 static int64_t passed_of(const struct explore_model *model, uint32_t clock, int64_t next_tick_ns,
                          int64_t real_ns)
 {
@@ -689,12 +689,13 @@ void explore_world_pass(struct explore_model *model, int64_t real_ns)
     if (p->now.left_until_ns != 0) {
         p->now.left_until_ns = moved(model, p->now.left_until_ns, EXPLORE_REAL, real_ns);
     }
-    /* Only while a path is told; a core that waits ever longer must not make it overflow. */
+    /* Used only while a path is replayed; it must not overflow if a core waits longer and
+     * longer. */
     model->elapsed_ns =
         cv__min64(model->elapsed_ns, INT64_MAX / 4) + cv__min64(real_ns, INT64_MAX / 4);
 }
 
-/* Does anything last that the protocols' assumptions exclude? */
+/* Does no lasting condition violate the protocol's assumptions? */
 static bool is_behaving(struct explore_model *model)
 {
     struct explore_world *w = model->world;
@@ -804,7 +805,8 @@ int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
     uint32_t promises;
     uint32_t assumes;
     cv__core_contract(protocol, &model->config[0], &promises, &assumes);
-    /* Who is connected to whom since when is no part of the world: these two are not judged. */
+    /* The world does not record which nodes are connected since when, so these two are not
+     * judged. */
     promises &= ~(CV_PROP(TIMELINESS) | CV_PROP(BOUNDED_INCONSISTENCY));
     struct cv_properties_setting setting =
         cv__properties_setting(protocol, &model->config[0], promises, assumes);
@@ -824,7 +826,7 @@ int explore_model_init(struct explore_model *model, struct cv_errtext *reterr)
         sizeof(struct explore_message) + model->message_words * sizeof(uint64_t);
     model->message_bytes = model->compared_bytes + model->numbers_messages * sizeof(uint64_t);
     if (model->service != EXPLORE_NO_SERVICE || protocol->is_anonymous) {
-        model->budget[EXPLORE_WITNESS] = 0; /* members among peers have one */
+        model->budget[EXPLORE_WITNESS] = 0; /* only members among peers have a witness */
     }
     if (model->budget[EXPLORE_WITNESS] > 0 && protocol->lease_ns != NULL) {
         const int64_t lease_ns = protocol->lease_ns(&model->config[0]);
@@ -858,8 +860,7 @@ void explore_world_copy(const struct explore_model *model, struct explore_world 
 void explore_world_begin(struct explore_model *model, struct explore_world *world)
 {
     memset(world, 0, model->fixed_bytes);
-    model->crashes_at_record =
-        false; /* the last step of an earlier path may have been one of those */
+    model->crashes_at_record = false; /* an earlier path may have left it set */
     model->fails_at_record = false;
     model->writes_at_failure = false;
     model->waits_at_record = false;
