@@ -218,51 +218,100 @@ static bool explain_reason(const char *word, bool is_json, int *ret_status)
     return true;
 }
 
-static int run(int argc, char **argv)
+struct explain_settings {
+    int64_t lease_ns, grace_ns, cleanup_ns; /* grace_ns below 0: not given */
+    bool is_json;
+};
+
+/* False: wrong usage, and the user was told. */
+static bool parse(int argc, char **argv, struct explain_settings *s)
 {
     static const struct option longs[] = {{"lease", required_argument, NULL, 'l'},
                                           {"grace", required_argument, NULL, 'g'},
                                           {"cleanup-time", required_argument, NULL, 'c'},
                                           {"json", no_argument, NULL, 'j'},
                                           {0}};
-    int64_t lease_ns = 5 * NS_PER_S, grace_ns = -1, cleanup_ns = 0;
-    bool is_json = false;
+    *s = (struct explain_settings){.lease_ns = 5 * NS_PER_S, .grace_ns = -1};
     int option;
     while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'l':
-            if (!cv__command_time("--lease", optarg, &lease_ns)) {
-                return EXIT_USAGE;
+            if (!cv__command_time("--lease", optarg, &s->lease_ns)) {
+                return false;
             }
             break;
         case 'g':
-            if (!cv__command_time("--grace", optarg, &grace_ns)) {
-                return EXIT_USAGE;
+            if (!cv__command_time("--grace", optarg, &s->grace_ns)) {
+                return false;
             }
             break;
         case 'c':
-            if (!cv__command_time("--cleanup-time", optarg, &cleanup_ns)) {
-                return EXIT_USAGE;
+            if (!cv__command_time("--cleanup-time", optarg, &s->cleanup_ns)) {
+                return false;
             }
             break;
         case 'j':
-            is_json = true;
+            s->is_json = true;
             break;
         default:
-            return EXIT_USAGE;
+            return false;
         }
+    }
+    return true;
+}
+
+/* Explains an election with this kind of store. Returns the exit status. */
+static int explain_store(const struct cv_store_kind *kind, const struct explain_settings *s)
+{
+    char lease[CV_DURATION_TEXT_BYTES], least[CV_DURATION_TEXT_BYTES];
+    (void)cv__duration_format(s->lease_ns, lease);
+    if (s->lease_ns < kind->lease_ns_min) {
+        return cv__wrong_usage("--lease must be at least %s with %s, not '%s'",
+                               cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
+    }
+    const int64_t grant_ns = grant_of(kind, s->lease_ns);
+    const int64_t both_ns_max = cv__schedule_grace_ns_max(grant_ns);
+    int64_t grace_ns = s->grace_ns;
+    if (grace_ns < 0) {
+        grace_ns =
+            cv__max64(cv__min64(cv__schedule_grace_ns(grant_ns), both_ns_max - s->cleanup_ns), 0);
+    }
+    if (grace_ns + s->cleanup_ns > both_ns_max) {
+        return cv__wrong_usage("%s must be at most %s with this lease",
+                               s->cleanup_ns > 0 ? "--grace together with --cleanup-time"
+                                                 : "--grace",
+                               cv__duration_format(both_ns_max, least));
+    }
+    const struct cv_protocol *protocol = cv_protocol_find("lease");
+    struct cv_config config;
+    struct cv_errtext error;
+    cv_config_init(&config, protocol, 1, 1);
+    if (cv_config_set(&config, protocol, "lease", lease, &error) != CV_OK ||
+        cv_core_configure(protocol, &config, &error) != CV_OK) {
+        return cv__cannot("%s", error.text);
+    }
+    const struct cv_schedule schedule = cv__schedule(grace_ns, s->cleanup_ns, /* margin_ns= */ 0);
+    print(kind, protocol, &config, &schedule, s->is_json);
+    return EXIT_FINE;
+}
+
+static int run(int argc, char **argv)
+{
+    struct explain_settings s;
+    if (!parse(argc, argv, &s)) {
+        return EXIT_USAGE;
     }
     if (argc - optind > 1) {
         return cv__wrong_usage("explain takes one address or reason; '%s' is one too many",
                                argv[optind + 1]);
     }
     int status;
-    if (optind < argc && explain_reason(argv[optind], is_json, &status)) {
+    if (optind < argc && explain_reason(argv[optind], s.is_json, &status)) {
         return status;
     }
     const char *via = cv__inquiry_via(optind < argc ? argv[optind] : NULL);
     if (cv__cli_peers_is(via)) {
-        return cv__cli_peers_explain(via, is_json);
+        return cv__cli_peers_explain(via, s.is_json);
     }
     char *address;
     const struct cv_store_kind *kind =
@@ -271,34 +320,7 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     }
     free(address);
-    const struct cv_protocol *protocol = cv_protocol_find("lease");
-    struct cv_config config;
-    struct cv_errtext error;
-    char lease[CV_DURATION_TEXT_BYTES], least[CV_DURATION_TEXT_BYTES];
-    (void)cv__duration_format(lease_ns, lease);
-    if (lease_ns < kind->lease_ns_min) {
-        return cv__wrong_usage("--lease must be at least %s with %s, not '%s'",
-                               cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
-    }
-    const int64_t grant_ns = grant_of(kind, lease_ns);
-    const int64_t both_ns_max = cv__schedule_grace_ns_max(grant_ns);
-    if (grace_ns < 0) {
-        grace_ns =
-            cv__max64(cv__min64(cv__schedule_grace_ns(grant_ns), both_ns_max - cleanup_ns), 0);
-    }
-    if (grace_ns + cleanup_ns > both_ns_max) {
-        return cv__wrong_usage("%s must be at most %s with this lease",
-                               cleanup_ns > 0 ? "--grace together with --cleanup-time" : "--grace",
-                               cv__duration_format(both_ns_max, least));
-    }
-    cv_config_init(&config, protocol, 1, 1);
-    if (cv_config_set(&config, protocol, "lease", lease, &error) != CV_OK ||
-        cv_core_configure(protocol, &config, &error) != CV_OK) {
-        return cv__cannot("%s", error.text);
-    }
-    const struct cv_schedule schedule = cv__schedule(grace_ns, cleanup_ns, /* margin_ns= */ 0);
-    print(kind, protocol, &config, &schedule, is_json);
-    return EXIT_FINE;
+    return explain_store(kind, &s);
 }
 
 const struct cv_verb cv__verb_explain = {

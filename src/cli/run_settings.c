@@ -39,6 +39,33 @@ enum { /* options without a letter */
        OPTION_CLEANUP_TIME,
 };
 
+/* The options of a job that runs once in each period. False: it is none of them. */
+static bool every_option_take(struct cv_run_settings *s, int option)
+{
+    switch (option) {
+    case OPTION_EVERY:
+        s->every.every = optarg;
+        return true;
+    case OPTION_OFFSET:
+        s->every.offset = optarg;
+        return true;
+    case OPTION_ZONE:
+        s->every.zone = optarg;
+        return true;
+    case OPTION_TOLERANCE:
+        s->every.tolerance = optarg;
+        return true;
+    case OPTION_RETRY:
+        s->every.retry = optarg;
+        return true;
+    case OPTION_AT_MOST_ONCE:
+        s->every.at_most_once = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool option_take(struct cv_run_settings *s, int option)
 {
     switch (option) {
@@ -83,24 +110,6 @@ static bool option_take(struct cv_run_settings *s, int option)
     case 'c':
         s->is_check = true;
         return true;
-    case OPTION_EVERY:
-        s->every.every = optarg;
-        return true;
-    case OPTION_OFFSET:
-        s->every.offset = optarg;
-        return true;
-    case OPTION_ZONE:
-        s->every.zone = optarg;
-        return true;
-    case OPTION_TOLERANCE:
-        s->every.tolerance = optarg;
-        return true;
-    case OPTION_RETRY:
-        s->every.retry = optarg;
-        return true;
-    case OPTION_AT_MOST_ONCE:
-        s->every.at_most_once = true;
-        return true;
     case OPTION_CLEANUP:
         s->cleanup = optarg;
         return true;
@@ -110,7 +119,7 @@ static bool option_take(struct cv_run_settings *s, int option)
         s->wants_help = true;
         return true;
     default:
-        return false;
+        return every_option_take(s, option);
     }
 }
 

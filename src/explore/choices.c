@@ -571,32 +571,68 @@ static void describe_message(struct explore_model *model, const char *verb, uint
                  text);
 }
 
+static const char *const act_verbs[EXPLORE_ACT_COUNT] = {
+    [EXPLORE_ACT_DELIVER] = "reaches",
+    [EXPLORE_ACT_OVERTAKE] = "overtakes and reaches",
+    [EXPLORE_ACT_DUPLICATE] = "reaches, and will once more,",
+    [EXPLORE_ACT_DELIVER_CRASH] = "reaches, which crashes at its record,",
+    [EXPLORE_ACT_DELIVER_FAIL] = "reaches, whose disk fails,",
+    [EXPLORE_ACT_DELIVER_FAIL_LATE] = "reaches, whose disk fails although the record is durable,",
+    [EXPLORE_ACT_DELIVER_SLOW] = "reaches, whose disk is slow,",
+    [EXPLORE_ACT_SAVED] = "has saved its record",
+    [EXPLORE_ACT_SAVED_CRASH] = "crashes when its record is durable",
+    [EXPLORE_ACT_SAVE_FAIL] = "cannot save its record",
+    [EXPLORE_ACT_SAVE_FAIL_LATE] = "learns that saving failed, although its record is durable",
+    [EXPLORE_ACT_LOSE] = "is lost on its way to",
+    [EXPLORE_ACT_DELAY] = "will be late at",
+    [EXPLORE_ACT_FORGET] = "was late and never reaches",
+    [EXPLORE_ACT_CRASH] = "crashes",
+    [EXPLORE_ACT_CRASH_WITNESSED] = "crashes, and its witness sees it",
+    [EXPLORE_ACT_RECOVER] = "recovers",
+    [EXPLORE_ACT_REBOOT] = "recovers, and its clock starts again",
+    [EXPLORE_ACT_PAUSE] = "is paused",
+    [EXPLORE_ACT_WAKE] = "goes on",
+    [EXPLORE_ACT_RESIGN] = "is asked to resign",
+};
+
+static void describe_timer(struct explore_model *model, const struct explore_choice *choice)
+{
+    explore_tell(model, "node %u: timer %u%s", choice->node + 1u, choice->what,
+                 choice->act == EXPLORE_ACT_TIMER         ? ""
+                 : choice->act == EXPLORE_ACT_TIMER_CRASH ? ", and it crashes at its record"
+                 : choice->act == EXPLORE_ACT_TIMER_SLOW  ? ", and its disk is slow"
+                 : choice->act == EXPLORE_ACT_TIMER_FAIL
+                     ? ", and its disk fails"
+                     : ", and its disk fails although the record is durable");
+}
+
+static void describe_cut(struct explore_model *model, const struct explore_choice *choice)
+{
+    char group[40] = "";
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        const size_t length = strlen(group);
+        if ((choice->what >> i & 1) != 0) {
+            (void)snprintf(group + length, sizeof group - length, " %u", i + 1);
+        }
+    }
+    explore_tell(model,
+                 choice->act == EXPLORE_ACT_CUT        ? "partition:%s apart from the others"
+                 : choice->act == EXPLORE_ACT_CUT_FROM ? "one-way cut: nobody else hears%s"
+                                                       : "one-way cut: nobody else is heard by%s",
+                 group);
+}
+
+static void describe_restart(struct explore_model *model, const struct explore_choice *choice)
+{
+    explore_tell(model, "the %s restarts%s",
+                 model->service == EXPLORE_STORE ? "store" : "sequencer",
+                 choice->what == EXPLORE_RESTART_SILENTLY  ? ", silently"
+                 : choice->what == EXPLORE_RESTART_EXTENDS ? " and extends the lease"
+                                                           : "");
+}
+
 static void describe(struct explore_model *model, const struct explore_choice *choice)
 {
-    static const char *const verbs[EXPLORE_ACT_COUNT] = {
-        [EXPLORE_ACT_DELIVER] = "reaches",
-        [EXPLORE_ACT_OVERTAKE] = "overtakes and reaches",
-        [EXPLORE_ACT_DUPLICATE] = "reaches, and will once more,",
-        [EXPLORE_ACT_DELIVER_CRASH] = "reaches, which crashes at its record,",
-        [EXPLORE_ACT_DELIVER_FAIL] = "reaches, whose disk fails,",
-        [EXPLORE_ACT_DELIVER_FAIL_LATE] =
-            "reaches, whose disk fails although the record is durable,",
-        [EXPLORE_ACT_DELIVER_SLOW] = "reaches, whose disk is slow,",
-        [EXPLORE_ACT_SAVED] = "has saved its record",
-        [EXPLORE_ACT_SAVED_CRASH] = "crashes when its record is durable",
-        [EXPLORE_ACT_SAVE_FAIL] = "cannot save its record",
-        [EXPLORE_ACT_SAVE_FAIL_LATE] = "learns that saving failed, although its record is durable",
-        [EXPLORE_ACT_LOSE] = "is lost on its way to",
-        [EXPLORE_ACT_DELAY] = "will be late at",
-        [EXPLORE_ACT_FORGET] = "was late and never reaches",
-        [EXPLORE_ACT_CRASH] = "crashes",
-        [EXPLORE_ACT_CRASH_WITNESSED] = "crashes, and its witness sees it",
-        [EXPLORE_ACT_RECOVER] = "recovers",
-        [EXPLORE_ACT_REBOOT] = "recovers, and its clock starts again",
-        [EXPLORE_ACT_PAUSE] = "is paused",
-        [EXPLORE_ACT_WAKE] = "goes on",
-        [EXPLORE_ACT_RESIGN] = "is asked to resign",
-    };
     if (model->say == NULL) {
         return;
     }
@@ -608,32 +644,13 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     case EXPLORE_ACT_TIMER_FAIL:
     case EXPLORE_ACT_TIMER_FAIL_LATE:
     case EXPLORE_ACT_TIMER_SLOW:
-        explore_tell(model, "node %u: timer %u%s", choice->node + 1u, choice->what,
-                     choice->act == EXPLORE_ACT_TIMER         ? ""
-                     : choice->act == EXPLORE_ACT_TIMER_CRASH ? ", and it crashes at its record"
-                     : choice->act == EXPLORE_ACT_TIMER_SLOW  ? ", and its disk is slow"
-                     : choice->act == EXPLORE_ACT_TIMER_FAIL
-                         ? ", and its disk fails"
-                         : ", and its disk fails although the record is durable");
+        describe_timer(model, choice);
         break;
     case EXPLORE_ACT_CUT:
     case EXPLORE_ACT_CUT_FROM:
-    case EXPLORE_ACT_CUT_TO: {
-        char group[40] = "";
-        for (uint32_t i = 0; i < model->node_count; i++) {
-            const size_t length = strlen(group);
-            if ((choice->what >> i & 1) != 0) {
-                (void)snprintf(group + length, sizeof group - length, " %u", i + 1);
-            }
-        }
-        explore_tell(model,
-                     choice->act == EXPLORE_ACT_CUT ? "partition:%s apart from the others"
-                     : choice->act == EXPLORE_ACT_CUT_FROM
-                         ? "one-way cut: nobody else hears%s"
-                         : "one-way cut: nobody else is heard by%s",
-                     group);
+    case EXPLORE_ACT_CUT_TO:
+        describe_cut(model, choice);
         break;
-    }
     case EXPLORE_ACT_HEAL:
         explore_tell(model, "the partition heals");
         break;
@@ -641,11 +658,7 @@ static void describe(struct explore_model *model, const struct explore_choice *c
         explore_tell(model, "the record's time is over");
         break;
     case EXPLORE_ACT_RESTART:
-        explore_tell(model, "the %s restarts%s",
-                     model->service == EXPLORE_STORE ? "store" : "sequencer",
-                     choice->what == EXPLORE_RESTART_SILENTLY  ? ", silently"
-                     : choice->what == EXPLORE_RESTART_EXTENDS ? " and extends the lease"
-                                                               : "");
+        describe_restart(model, choice);
         break;
     case EXPLORE_ACT_CRASH:
     case EXPLORE_ACT_CRASH_WITNESSED:
@@ -658,10 +671,10 @@ static void describe(struct explore_model *model, const struct explore_choice *c
     case EXPLORE_ACT_SAVED_CRASH:
     case EXPLORE_ACT_SAVE_FAIL:
     case EXPLORE_ACT_SAVE_FAIL_LATE:
-        explore_tell(model, "node %u %s", choice->node + 1u, verbs[choice->act]);
+        explore_tell(model, "node %u %s", choice->node + 1u, act_verbs[choice->act]);
         break;
     default:
-        describe_message(model, verbs[choice->act], choice->what);
+        describe_message(model, act_verbs[choice->act], choice->what);
     }
 }
 

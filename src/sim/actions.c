@@ -597,6 +597,27 @@ static void draw_store(struct sim_rng *rng, struct sim_action *a)
     }
 }
 
+static void draw_overlay(struct sim_rng *rng, enum sim_fault fault, struct sim_action *a)
+{
+    a->kind = SIM_ACTION_OVERLAY;
+    switch (fault) {
+    case SIM_FAULT_SLOW:
+        a->overlay.kind = SIM_OVERLAY_SLOW;
+        a->overlay.amount = draw_ms(rng, NS_PER_MS, 500 * NS_PER_MS);
+        return;
+    case SIM_FAULT_DUPLICATE:
+        a->overlay.kind = SIM_OVERLAY_DUPLICATE;
+        break;
+    case SIM_FAULT_REORDER:
+        a->overlay.kind = SIM_OVERLAY_REORDER;
+        break;
+    default:
+        CV_ASSERT(fault == SIM_FAULT_LOSS);
+        a->overlay.kind = SIM_OVERLAY_LOSS;
+    }
+    a->overlay.amount = draw_percent(rng, 1, 60);
+}
+
 static void draw_fault(struct sim_world *w, const struct sim_random_faults *faults, int64_t at_ns,
                        enum sim_fault fault)
 {
@@ -638,24 +659,10 @@ static void draw_fault(struct sim_world *w, const struct sim_random_faults *faul
         a.link.is_one_way = fault == SIM_FAULT_ONEWAY;
         break;
     case SIM_FAULT_LOSS:
-        a.kind = SIM_ACTION_OVERLAY;
-        a.overlay.kind = SIM_OVERLAY_LOSS;
-        a.overlay.amount = draw_percent(rng, 1, 60);
-        break;
     case SIM_FAULT_SLOW:
-        a.kind = SIM_ACTION_OVERLAY;
-        a.overlay.kind = SIM_OVERLAY_SLOW;
-        a.overlay.amount = draw_ms(rng, NS_PER_MS, 500 * NS_PER_MS);
-        break;
     case SIM_FAULT_DUPLICATE:
-        a.kind = SIM_ACTION_OVERLAY;
-        a.overlay.kind = SIM_OVERLAY_DUPLICATE;
-        a.overlay.amount = draw_percent(rng, 1, 60);
-        break;
     case SIM_FAULT_REORDER:
-        a.kind = SIM_ACTION_OVERLAY;
-        a.overlay.kind = SIM_OVERLAY_REORDER;
-        a.overlay.amount = draw_percent(rng, 1, 60);
+        draw_overlay(rng, fault, &a);
         break;
     case SIM_FAULT_RESIGN:
         a.kind = SIM_ACTION_RESIGN;

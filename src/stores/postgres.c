@@ -500,23 +500,26 @@ static void answer_forget(struct cv_remote *remote, const PGresult *rows)
         remote, (struct cv_store_answer){.verdict = is_held ? CV_STORE_HELD : CV_STORE_GRANTED});
 }
 
-static void answer_request(struct cv_store *store, const PGresult *rows)
+static void read_record(const PGresult *rows, struct cv_store_record *ret_record)
+{
+    *ret_record = (struct cv_store_record){0};
+    text(rows, "node", ret_record->node, sizeof ret_record->node);
+    text(rows, "wish", ret_record->resign_request, sizeof ret_record->resign_request);
+    ret_record->label = (uint64_t)number(rows, "label");
+    ret_record->token = (uint64_t)number(rows, "token");
+    ret_record->lease_ns = time_ns(rows, "lease_us");
+    ret_record->remaining_ns = time_ns(rows, "remaining_us");
+    ret_record->since_wall_ns = time_ns(rows, "since_us");
+    text(rows, "holder_version", ret_record->version, sizeof ret_record->version);
+    read_last(rows, &ret_record->last);
+    ret_record->ended = ended(rows, ret_record->node[0] != '\0');
+}
+
+/* Answers a request about the record of the election. */
+static void answer_record(struct cv_store *store, const struct cv_remote_request *one,
+                          const PGresult *rows)
 {
     struct cv_remote *remote = &store->remote;
-    const struct cv_remote_request *one = cv__remote_current(remote);
-    if (one->ask.runs != NULL) {
-        answer_runs(remote, rows, one->ask.runs);
-        return;
-    }
-    if (one->ask.list != NULL) {
-        one->ask.list->is_partial = !store->server->link.is_direct; /* see pg_script.c: @k */
-        answer_list(remote, rows, one->ask.list);
-        return;
-    }
-    if (one->ask.forgets) {
-        answer_forget(remote, rows);
-        return;
-    }
     const enum cv_store_verb verb = one->ask.verb;
     struct cv_store_record record = {0};
     struct cv_store_answer answer = {.verdict = CV_STORE_FREE, .record = &record};
@@ -530,16 +533,7 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
         cv__remote_answer(remote, answer);
         return;
     }
-    text(rows, "node", record.node, sizeof record.node);
-    text(rows, "wish", record.resign_request, sizeof record.resign_request);
-    record.label = (uint64_t)number(rows, "label");
-    record.token = (uint64_t)number(rows, "token");
-    record.lease_ns = time_ns(rows, "lease_us");
-    record.remaining_ns = time_ns(rows, "remaining_us");
-    record.since_wall_ns = time_ns(rows, "since_us");
-    text(rows, "holder_version", record.version, sizeof record.version);
-    read_last(rows, &record.last);
-    record.ended = ended(rows, record.node[0] != '\0');
+    read_record(rows, &record);
     const int64_t kept_ns = time_ns(rows, "kept_us");
     const bool is_free = record.node[0] == '\0' || record.remaining_ns <= 0;
     const uint64_t known = known_token(store, one);
@@ -575,6 +569,22 @@ static void answer_request(struct cv_store *store, const PGresult *rows)
     }
     answer.holder = answer.verdict != CV_STORE_FREE ? record.label : 0;
     cv__remote_answer(remote, answer);
+}
+
+static void answer_request(struct cv_store *store, const PGresult *rows)
+{
+    struct cv_remote *remote = &store->remote;
+    const struct cv_remote_request *one = cv__remote_current(remote);
+    if (one->ask.runs != NULL) {
+        answer_runs(remote, rows, one->ask.runs);
+    } else if (one->ask.list != NULL) {
+        one->ask.list->is_partial = !store->server->link.is_direct; /* see pg_script.c: @k */
+        answer_list(remote, rows, one->ask.list);
+    } else if (one->ask.forgets) {
+        answer_forget(remote, rows);
+    } else {
+        answer_record(store, one, rows);
+    }
 }
 
 /* From now on this connection is sent whole statements. */
