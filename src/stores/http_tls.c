@@ -113,6 +113,18 @@ static bool may_want_certificate(const struct call *call)
     return client_of(call)->tls.cert[0] == '\0' && was_turned_away(call);
 }
 
+/* What may help against this failure; "": nothing is known. */
+static const char *advice(const struct call *call)
+{
+    if (may_want_certificate(call)) {
+        return "; if it wants a certificate, add cert=FILE&key=FILE";
+    }
+    if (call->code == CURLE_SSL_CONNECT_ERROR && !client_of(call)->has_answer) {
+        return "; if it is a port without TLS, leave tls=yes out";
+    }
+    return "";
+}
+
 static void tell_done(struct call *call)
 {
     const bool is_good = call->code == CURLE_OK;
@@ -123,10 +135,7 @@ static void tell_done(struct call *call)
         (void)curl_easy_getinfo(call->curl, CURLINFO_RESPONSE_CODE, &status);
         client_of(call)->has_answer = true;
     } else {
-        (void)snprintf(why, sizeof why, "%s%s", said,
-                       may_want_certificate(call)
-                           ? "; if it wants a certificate, add cert=FILE&key=FILE"
-                           : "");
+        (void)snprintf(why, sizeof why, "%s%s", said, advice(call));
     }
     char *body = call->body.text;
     const struct cv_http_result result = {.status = status,

@@ -175,11 +175,15 @@ static const char script_runs_read[] =
     " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
 
 /* Who waits: by the names of their sessions, see session_write(). The answer has a row for each.
- * Since when it waits is not known: the answer has since when it is connected. */
+ * Since when it waits is not recorded: the answer has since when it is connected, or since its last
+ * leadership ended. */
 static const char script_waiting[] =
     "SELECT substr(application_name, strpos(application_name, ' ') + 1) AS waits,"
     " substr(split_part(application_name, ' ', 1), length(@c) + 2) AS waits_version,"
-    " coalesce((extract(epoch FROM backend_start) * 1000000)::bigint, 0) AS waits_us,"
+    " coalesce((extract(epoch FROM greatest(backend_start, (SELECT max(upto)"
+    " FROM @sconclave_history h WHERE h.election = @e"
+    " AND h.node = substr(application_name, strpos(application_name, ' ') + 1))))"
+    " * 1000000)::bigint, 0) AS waits_us,"
     " 0 AS remaining_us FROM pg_stat_activity"
     " WHERE datname = current_database()"
     " AND left(application_name, length(@c) + 1) IN (@c || ' ', @c || '/')"

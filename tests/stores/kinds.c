@@ -275,6 +275,9 @@ void etcd_is_reached_by_certificates(void **unused)
     assert_fails(bare, "certificate"); /* we show no certificate */
     (void)snprintf(bare, sizeof bare, "%.*s", (int)strcspn(at, "?"), at);
     assert_fails(bare, "add tls=yes"); /* no TLS at all */
+    char plain[512];
+    address_with("", "?tls=yes", plain);
+    assert_fails(plain, "leave tls=yes out"); /* TLS on a port without it */
 }
 
 void zookeeper_nodes_belong_to_their_creator(void **unused)

@@ -706,6 +706,19 @@ def status_names_the_waiting_contenders(stage):
     await_that(lambda: told(stage)["waiting"] == [], "the killed are not known to wait")
 
 
+def a_contender_that_led_waits_since_its_leadership_ended(stage):
+    stage.spawn()
+    _, token, _, _ = stage.await_start()
+    began = await_that(lambda: told(stage)["since_unix_s"], "since when it leads")
+    stage.spawn()
+    await_that(lambda: told(stage)["waiting"] or stage.kind == "pooler", "the other waits")
+    stage.conclave("resign")
+    waiting = await_that(lambda: (told(stage)["waiting"] or stage.kind == "pooler") if told(stage)["token"] > token and
+                         told(stage)["leader"] == "n1" else None, "the former leader waits")
+    if stage.kind != "pooler" and (waiting[0]["node"] != "n0" or waiting[0]["since_unix_s"] < began):
+        raise Failure(f"it led since {began}, and status says {waiting}")
+
+
 def an_absent_heir_disturbs_nobody(stage):
     stage.spawn()
     _, token, _, _ = stage.await_start()
@@ -990,7 +1003,8 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_job_whose_runner_is_killed_is_run_by_another,
          a_failed_job_is_tried_again_by_the_next_leader,
          at_most_once_is_not_repeated_when_the_runner_died,
-         status_names_the_waiting_contenders, an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
+         status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
+         an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
          watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong,
          the_doctor_names_other_versions, a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_record_its_run, others_hear_that_the_command_ended,
