@@ -117,7 +117,9 @@ static void print_text(const struct known *known)
     if (known->waiting->is_cut) {
         (void)printf("  waiting: ... and more\n");
     }
-    if (known->last.token != 0 && known->inquiry.verdict == CV_STORE_HELD) {
+    /* A leader that gave up in an outage is still in the record until its lease ends. */
+    if (known->last.token != 0 && known->last.token != known->inquiry.record.token &&
+        known->inquiry.verdict == CV_STORE_HELD) {
         cv__print(stdout, "  before: %s, token %llu, until %s (%s)\n", known->last.node,
                   (unsigned long long)known->last.token,
                   cv__inquiry_wall_text(known->last.to_wall_ns, since), known->last.why);
