@@ -115,7 +115,7 @@ says 'not exhausted: stopped by the end of a bit-state search'
 run 2 explore pole --budget pause --states 2000 --resume explored
 run 0 explore pole --budget pause --resume explored
 says '^exhausted: '
-refuses "explored. is not of this search" explore pole --budget crash --resume explored
+refuses "explored. belongs to another search" explore pole --budget crash --resume explored
 run 1 explore bully --budget partition --property at-most-one-leader --scenario two.scn --trace two.trace
 says '^broken: at-most-one-leader: '
 says 'node 1 LEADS with token 2 (elected)'
@@ -258,7 +258,7 @@ bad() { # bad PATTERN LINE: the line is number 4 of a scenario
 bad "7: unknown action 'crush'; did you mean 'crash'?" 'at 1s crush 1'
 bad "4: time '1' has no unit; write 1ms or 1s" 'at 1 crash 1'
 bad "13: '7' is not within the nodes 1..6" 'at 1s crash 7'
-bad "42: dist=constant and a jitter contradict" 'link * delay 1ms jitter 1ms dist=constant'
+bad "42: dist=constant does not allow a jitter" 'link * delay 1ms jitter 1ms dist=constant'
 bad "1: unknown word 'frobnicate'" frobnicate
 bad '1: this happens after the end of the run' 'at 31s crash 1'
 bad "17: unknown property 'peace'" 'expect property peace'
