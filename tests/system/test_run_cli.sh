@@ -652,11 +652,11 @@ one_line 'an empty store' 'no elections in this store'
 
 if has_store etcd; then
     run 2 history x --via etcd://127.0.0.1:1
-    check 'that nobody led is not known' sh -c '! grep -q "no leadership is recorded" err && grep -q "Failed to connect" err'
+    check 'that nobody led is not known' sh -c '! grep -q "no leadership is recorded" err && grep -q "cannot connect to 127.0.0.1:1" err'
     run 2 history x --json --via etcd://127.0.0.1:1
     check 'what a program reads is complete' [ "$(cat out)" = '[]' ]
     "$CONCLAVE" watch x --via etcd://127.0.0.1:1 --changes 1 >out 2>err
-    check 'watch says what it does not know' grep -q 'x: it is not known who leads: etcd 127.0.0.1:1: ' out
+    check 'watch says what it does not know' grep -q 'x: it is not known who leads: etcd: cannot connect to 127.0.0.1:1: ' out
     run 1 doctor --via etcd://nosuch.invalid
     check 'a host that is not known' grep -q 'to do: check the host in the address' out
 fi
