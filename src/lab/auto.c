@@ -383,7 +383,7 @@ static struct average average(const struct lab *lab, uint32_t first, uint32_t la
 
 /* "On a LAN as fast as `loopback` allows with the measured lateness." Without late nodes this means
  * as fast as `loopback`: not slower by more than the noise of the two means, twice their standard
- * error. With late nodes `loopback` changes leaders all the time and is no measure. There the rule
+ * error. With late nodes `loopback` changes leaders all the time: not a yardstick. There the rule
  * of pole_tune.c is checked: a lease of LATES times the lateness, which is at most LATE_MS_MAX. A
  * lease that widened without need would be longer. */
 static void judge_lan(struct lab *lab, bool is_judged)

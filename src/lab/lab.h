@@ -51,7 +51,7 @@ struct cv_samples {
 };
 
 void cv__samples_add(struct cv_samples *samples, double value);
-/* These need at least one sample. The percentile is by nearest rank: the smallest sample such that
+/* These need at least one sample. The percentile is by nearest rank: the smallest sample for which
  * this share of all samples is not larger. 0 gives the smallest sample, 100 the largest. */
 double cv__samples_mean(const struct cv_samples *samples);
 double cv__samples_percentile(struct cv_samples *samples, double percent);

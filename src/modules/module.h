@@ -3,7 +3,7 @@
  * The client library of a database depends on thirty others, and costs ten milliseconds at the
  * start and megabytes of memory. An election in a file should not pay for that. So each store and
  * sequencer that needs such a library is a module: a shared object that exports one table. A module
- * may be missing: an installation without etcd needs no libcurl.
+ * may be missing: an installation without etcd over TLS needs no libcurl.
  *
  * Modules are searched in $CONCLAVE_MODULES (not by programs with raised privileges), beside the
  * program or library that asks, and where `make install` puts them. A module is loaded once and

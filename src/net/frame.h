@@ -66,7 +66,7 @@ CV_NODISCARD int cv__frames_new(const char *election, const struct cv_key *key,
 /* From now on also opens frames sealed with this key: while a group replaces its key, some members
  * use the old one and some the new one. Not for insecure frames. */
 void cv__frames_accept(struct cv_frames *frames, const struct cv_key *key);
-/* The channel of its frames; and of a frame that arrived, whoever sent it. False: it is too short
+/* The channel of its frames; and of a received frame, of any sender. False: it is too short
  * for a frame, or not one of ours. */
 uint64_t cv__frames_channel(const struct cv_frames *frames);
 bool cv__frame_channel(const uint8_t *bytes, size_t byte_count, uint64_t *ret_channel);
@@ -79,8 +79,8 @@ size_t cv__frame_seal(struct cv_frames *frames, const uint8_t *payload, size_t p
                       uint8_t *ret_bytes);
 
 /* The same for a frame that is kept, to be sent by another process when this one is dead. Its
- * counter is above those of all frames that we send ourselves: whoever receives it hears none of
- * them any more, whether it was under way or is replayed. */
+ * counter is above those of all frames that we send ourselves: a peer that receives it drops all of
+ * them from then on, late or replayed. */
 size_t cv__frame_seal_last(struct cv_frames *frames, const uint8_t *payload, size_t payload_bytes,
                            uint8_t *ret_bytes);
 

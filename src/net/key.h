@@ -1,7 +1,7 @@
 /* src/net/key.h - the key that the members of a group share, and its file.
  *
  * A key file is one line, "conclave-key-1 " and 64 hexadecimal digits. A file that other users
- * can read is refused, because its key is no secret. */
+ * can read is refused, because its key is not secret. */
 #ifndef CV_NET_KEY_H
 #define CV_NET_KEY_H
 

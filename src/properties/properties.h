@@ -2,7 +2,7 @@
  *
  * The host observes all nodes of a run. It is the simulator, the exhaustive search, or a checker of
  * claims that real processes recorded. It reports the time, what each node believes and what
- * happens to it, in the order of the run's time: this code knows no world, no network and no clock.
+ * happens to it, in the order of the run's time: this code has no network and no clock.
  *
  * Safety is judged at every instant and remembers the whole run: at-most-one-leader looks at every
  * leadership that begins, token-monotonic compares with the largest token ever, leader-order with

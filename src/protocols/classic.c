@@ -79,7 +79,7 @@ int64_t cv__classic_answer_ns(const struct cv_config *config)
 int64_t cv__classic_detection_ns(const struct cv_config *config)
 {
     CV_ASSERT(config->option[CLASSIC_OPTION_TIMEOUT] != CV_OPTION_DERIVED);
-    /* phi may wait up to twice as long; a process that resigned is no candidate for two
+    /* phi may wait up to twice as long; a process that resigned is not a candidate for two
      * time-outs. */
     return 4 * config->option[CLASSIC_OPTION_TIMEOUT] + config->option[CLASSIC_OPTION_DELTA];
 }

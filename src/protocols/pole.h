@@ -176,7 +176,7 @@ struct pole_peer {
 enum { POLE_SET_PROPOSED, POLE_SET_QUORATE, POLE_SET_DOUBTED, POLE_SET_COUNT };
 
 /* The only process it may follow, and until when. `to` CV_ID_NONE with a time: before a crash it
- * promised to a process that it has forgotten. Invariant: until_ns 0 is no promise. */
+ * promised to a process that it has forgotten. Invariant: until_ns 0 means no promise. */
 struct pole_promise {
     cv_id to;
     int64_t until_ns; /* INT64_MAX: to itself, while it claims */

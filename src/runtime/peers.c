@@ -367,7 +367,7 @@ static void greet_the_silent(struct cv_peering *p)
     }
 }
 
-/* Whoever kills one process of a member may also kill the other one. */
+/* If somebody kills one process of a member, the other one may be killed as well. */
 static void look_at_witness(struct cv_peering *p)
 {
     if (p->farewell.witness != NULL && !cv__witness_look(p->farewell.witness)) {

@@ -35,7 +35,7 @@ struct cv_backend {
     bool is_leading;
     uint64_t requested_token; /* the application was told that this leadership is asked to resign */
     bool is_stuck;            /* it was not prolonged, because the application made no progress */
-    bool is_held_back;        /* and lost: it is no candidate until there is progress */
+    bool is_held_back;        /* and lost: not a candidate until there is progress */
     bool is_resigning;        /* the core is about to be told, and with this reason */
     enum cv_reason why;
 

@@ -93,7 +93,7 @@ void cv__etcd_body_text64(struct cv_etcd_body *body, const char *text);
 
 /* Transactions of many elections travel together: those that are asked for in the same turn of the
  * loop, or while the cluster is busy with two others. What may be joined, and why no more:
- *   READ    ranges only: all see the same state, and reads are no decisions of the cluster.
+ *   READ    ranges only: all see the same state, and a read decides nothing.
  *   WRITE   puts and deletions without conditions, at most one of each group: all keys that are put
  *           in one transaction get the same revision, and two of one election must not.
  *   ALONE   a whole {"compare":..,"success":..,"failure":..}.

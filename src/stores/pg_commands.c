@@ -14,7 +14,7 @@
 
 /* @s is the prefix of our tables, e.g. `public.`. */
 static const char schema[] = CV_PG_SAFE_PATH
-    /* IF NOT EXISTS is no protection from somebody who creates the same at the same time. */
+    /* IF NOT EXISTS does not protect against another session that creates them at the same time. */
     "SELECT pg_advisory_xact_lock(CAST(hashtext('conclave store init') AS bigint));"
     "CREATE SEQUENCE IF NOT EXISTS @sconclave_token;"
     "CREATE TABLE IF NOT EXISTS @sconclave_lease ("
@@ -42,7 +42,7 @@ static const char schema[] = CV_PG_SAFE_PATH
     " PRIMARY KEY (election, token));"
     /* Of tables of an earlier version. */
     "ALTER TABLE @sconclave_history ADD COLUMN IF NOT EXISTS version text NOT NULL DEFAULT '';"
-    /* Who is next (pg_next.h), the secret last: where that is, the others are. */
+    /* The next contender (pg_next.h). The secret is added last: if it exists, all do. */
     "ALTER TABLE @sconclave_lease"
     " ADD COLUMN IF NOT EXISTS next_node text NOT NULL DEFAULT '',"
     " ADD COLUMN IF NOT EXISTS next_label bigint NOT NULL DEFAULT 0,"

@@ -116,7 +116,7 @@ static const char script_renew[] =
 
 static const char script_release[] = RELEASE;
 
-/* Who is next: see pg_next.h. More than half of its lease is left: */
+/* The next contender: see pg_next.h. More than half of its lease is left: */
 #define NEXT_IS_FRESH \
     "next_until > clock_timestamp() + next_lease_us / 2 * interval '1 microsecond'"
 /* One that holds it does not wait for it any more. */
@@ -143,7 +143,7 @@ static const char script_acquire_next[] =
     ACQUIRE_AGAIN ACQUIRE_SET NEXT_SET ACQUIRE_IF ACQUIRE_TRAIL NEXT_REGISTER SELECT_ROW_AND(
         WAITING_NAME NEXT_LEFT);
 
-/* Gives the row to whoever is next, if that session lives; otherwise RELEASE frees it. An attempt
+/* Gives the row to the next contender if its session lives; otherwise RELEASE frees it. An attempt
  * that is over leaves the number of the next one: a late copy of its ACQUIRE does not register it.
  */
 static const char script_release_next[] =
@@ -174,7 +174,7 @@ static const char script_runs_read[] =
     "SELECT coalesce(max(text), '') AS text, coalesce(max(version), 0) AS version,"
     " 0 AS remaining_us FROM @sconclave_runs WHERE election = @e;";
 
-/* Who waits: by the names of their sessions, see session_write(). The answer has a row for each.
+/* The waiting contenders, by the names of their sessions: session_write(). A row for each of them.
  * Since when it waits is not recorded: the answer has since when it is connected, or since its last
  * leadership ended. */
 static const char script_waiting[] =

@@ -30,7 +30,7 @@ size_t cv__pg_session_write(char *ret_script);
 size_t cv__pg_prepare_write(const struct cv_pg_link *link, enum cv_store_verb verb,
                             char ret_script[CV_PG_SCRIPT_BYTES]);
 
-/* Who asks, by which connection. */
+/* The contender that asks, and its connection. */
 struct cv_pg_asker {
     const struct cv_pg_link *link;
     const struct cv_remote *remote;

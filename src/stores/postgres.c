@@ -7,8 +7,8 @@
  * goes on while a statement waits.
  *
  * Why it is safe. A lease ends at the server's now + lease, and that now is later than the request.
- * The holder counts from the request, so it stops first [T3]. A renewal never shortens a lease,
- * because its answer may be lost. If the server commits without waiting for its disk
+ * The holder counts from the request, so it stops first [traps.md T3]. A renewal never shortens a
+ * lease, because its answer may be lost. If the server commits without waiting for its disk
  * (synchronous_commit = off), we ask it to wait: a grant that a crash undoes would be granted
  * twice. Tokens come from a sequence, which survives the deletion of the row, and are also larger
  * than the row's last token. The released attempt is kept: a late copy of its ACQUIRE finds that it

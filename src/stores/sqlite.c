@@ -109,7 +109,7 @@ struct file {
     uint64_t prepare_above;       /* see cv__sqlite_prepare() */
     struct cv_store *registering; /* at work: it is registered as the next one */
     uv_poll_t mail;
-    int mail_fd;         /* -1: nobody was registered yet, and `mail` is no handle */
+    int mail_fd;         /* -1: no contender was registered, `mail` is not initialised */
     bool is_hearing;     /* a message is handled: requests made meanwhile begin after it */
     bool must_close;     /* when that is done */
     uint32_t open_parts; /* while it closes: folder, timer, worker and mail */

@@ -37,7 +37,7 @@ static const char schema[] =
     /* When one that did not resign was last renewed: all that is known of the time of its death. */
     "CREATE TABLE IF NOT EXISTS conclave_alive ("
     " token INTEGER PRIMARY KEY, alive_wall_ns INTEGER NOT NULL);"
-    /* Who waits, and is given the record by whoever releases it. */
+    /* The waiting contender that gets the record when the holder releases it. */
     "CREATE TABLE IF NOT EXISTS conclave_next ("
     " election TEXT PRIMARY KEY, node TEXT NOT NULL, label INTEGER NOT NULL,"
     " attempt INTEGER NOT NULL, token INTEGER NOT NULL, secret INTEGER NOT NULL,"

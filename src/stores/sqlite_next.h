@@ -1,4 +1,4 @@
-/* src/stores/sqlite_next.h - whoever is next on SQLite: one that waits registers in advance, and
+/* src/stores/sqlite_next.h - the next contender on SQLite: it registers in advance, and
  * the holder's RELEASE gives the record to it, so that a hand-over is one transaction.
  *
  * A contender that waits takes a token out of the sequence, registers with it (table conclave_next,

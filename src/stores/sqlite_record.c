@@ -657,7 +657,7 @@ void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job)
     }
     if (job->is_given) {
         s->must_sync = true; /* for the trail; the token is on the disk */
-        return;              /* whoever gave it has told the others */
+        return;              /* the former holder has told the others */
     }
     cv__sqlite_wake_others(s, job->contender);
 }
@@ -808,7 +808,7 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     for (const struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         has_waiting = has_waiting || (job->answer.verdict == CV_STORE_HELD && !job->is_released);
         if (job->answer.verdict == CV_STORE_HELD && job->request.verb == CV_STORE_ACQUIRE &&
-            job->request.attempt != 0) { /* a request without an attempt is no candidate's */
+            job->request.attempt != 0) { /* without an attempt it is not a candidate */
             job->contender->sought_attempt = job->request.attempt;
             job->contender->sought_lease_ns = job->request.lease_ns;
         }

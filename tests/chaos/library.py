@@ -212,7 +212,7 @@ class Library:
         one.send(signal.SIGTERM)
 
     def give_up(self, one):
-        """It is no candidate for a moment."""
+        """It is not a candidate for a moment."""
         one.send(signal.SIGUSR2)
 
     def stop_next(self, leader, is_late):

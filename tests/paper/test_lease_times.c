@@ -337,7 +337,7 @@ static void times_at_the_bound_are_accepted(void **unused)
     assert_int_equal(cv_config_set(&config, p, "retry", "199799999ns", NULL), CV_OK);
     assert_int_equal(cv_core_configure(p, &config, NULL), CV_E_INVALID);
 }
-/* Failures while leading are no reason for longer pauses as a contender. */
+/* Failures while leading do not make the pauses of a contender longer. */
 static void pauses_begin_anew_when_a_leadership_is_over(void **unused)
 {
     (void)unused;

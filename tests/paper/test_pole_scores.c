@@ -213,7 +213,7 @@ static void votes_of_an_earlier_epoch_are_forgotten(void **unused)
     solo_free(s);
 }
 
-/* Its round ended with itself as the best, but it is no candidate; then it hears of a better
+/* Its round ended with itself as the best, but it is not a candidate; then it hears of a better
  * one. */
 static void a_process_that_does_not_claim_chooses_another_at_the_next_retry(void **unused)
 {

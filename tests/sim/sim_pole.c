@@ -132,7 +132,7 @@ static uint32_t up_count(uint32_t down_mask)
     return count;
 }
 
-/* T30: every subset of nodes down, from the start or while a leader sits, and orders of scores that
+/* T30: every subset of nodes down, from the start or under a leader, and orders of scores that
  * put each node first and last: if a majority is left it has a leader, the best one that is up. */
 static void every_majority_is_led_by_its_best(void **unused)
 {

@@ -5,14 +5,14 @@
  *                                takes part until it is killed; SIGTERM: closes the election
  *   peers_claims contender ELECTION ADDRESS NODE LOG LEASE_MS
  *                                the same for any address. SIGUSR1: resigns if it leads; SIGUSR2:
- *                                is no candidate for a moment
+ *                                is not a candidate for a moment
  *   peers_claims judge LOG...    one log for each member, in the order of their ids
  *
  * The member asks cv_leads() again and again, as an application would, and writes one line for each
  * change: "claim PID T TOKEN UNTIL" (from T on it may act, until UNTIL at least), "end PID T". It
  * also asks in the handler of SIGCONT: at the first instant after a stop, when the library's own
  * threads may not have noticed the time yet. All processes are on one host, so the instants
- * (CLOCK_BOOTTIME) are of one clock. Whoever kills a member adds its "end" line, if the others need
+ * (CLOCK_BOOTTIME) are of one clock. A test that kills a member adds its "end" line, if others need
  * not wait for its lease. The judge joins the claims of one process with one token, and has
  * src/properties look at them in the order in which they began: at-most-one-leader and
  * token-monotonic. Exit status 1: one of them is broken. */
@@ -38,7 +38,7 @@
 /* ---- A member -------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t is_over, must_resign, must_give_up;
-static int64_t candidate_ns; /* it is no candidate until then; 0: it is one */
+static int64_t candidate_ns; /* it is not a candidate until then; 0: it is one */
 static int log_fd;
 static uint64_t claimed; /* the token of the claim that was written last; 0: it has ended */
 static int64_t until_ns;

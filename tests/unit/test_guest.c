@@ -41,7 +41,7 @@ static void answer_travels_whole_or_is_refused(void **unused)
         assert_false(cv__guest_decode(bytes, length, 3, &heard));
     }
     assert_false(cv__guest_decode(bytes, byte_count, 4, &heard));
-    bytes[2] = 9; /* a leader that is no member */
+    bytes[2] = 9; /* a leader that is not a member */
     assert_false(cv__guest_decode(bytes, byte_count, 3, &heard));
     bytes[2] = 2;
     bytes[0]++; /* of another version */

@@ -308,7 +308,7 @@ static void resigning_leader_releases_and_is_passive(void **unused)
     const struct cv_message *m = solo_said(c, "RELEASE");
     assert_non_null(m);
     assert_int_equal(solo_field(c, m, "passive"), 1);
-    /* Though 2 is higher: this process is no candidate itself. */
+    /* Although 2 is higher: this process is not a candidate itself. */
     assert_true(local_is_supported(c, 2, 1, 50));
     assert_int_equal(solo_field(c, solo_said(c, "REPLY"), "passive"), 1);
     solo_free(c);
@@ -574,8 +574,8 @@ static void election_overtaken_by_its_own_release_is_ignored(void **unused)
     solo_free(c);
 }
 
-/* A message that a process sent before it died may arrive up to Delta after the hint: it is no sign
- * of life. */
+/* A message that a process sent before it died may arrive up to Delta after the hint. It is not a
+ * sign of life. */
 static void late_election_of_the_dead_does_not_undo_a_hint(void **unused)
 {
     (void)unused;

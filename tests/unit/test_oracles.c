@@ -121,7 +121,7 @@ static void consensus_is_the_quorum_th_round_trip(void **unused)
     assert_int_equal(score_of(&cv__oracle_consensus, &w), 30 * MS);
     w.peer[3].rtt_ns = -1;
     assert_int_equal(score_of(&cv__oracle_consensus, &w), 40 * MS);
-    w.peer[2].rtt_ns = -1; /* two are no quorum of five */
+    w.peer[2].rtt_ns = -1; /* two are not a quorum of five */
     assert_int_equal(score_of(&cv__oracle_consensus, &w), CV_SCORE_UNKNOWN);
     assert_int_equal(score_of(&cv__oracle_worst_case, &w), CV_SCORE_UNKNOWN);
     assert_int_equal(score_of(&cv__oracle_latency, &w), CV_SCORE_UNKNOWN);

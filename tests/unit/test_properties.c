@@ -319,7 +319,7 @@ static void a_chain_has_the_leaders_of_fig_24(void **state)
     uint64_t leaders[1];
     cv__graph_leaders(chain, all, 5, leaders);
     assert_int_equal(leaders[0], 0x09);
-    cv__graph_leaders(chain, without_1, 5, leaders); /* 1 is no candidate and supports 2 */
+    cv__graph_leaders(chain, without_1, 5, leaders); /* 1 is not a candidate and supports 2 */
     assert_int_equal(leaders[0], 0x12);
     const uint64_t only_1[] = {0x01};
     assert_int_equal(cv__graph_center(chain, all, 5), 2);

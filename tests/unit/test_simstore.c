@@ -71,7 +71,7 @@ static void a_release_is_for_the_holder_only_and_notifies(void **unused)
     const struct cv_model_query right = {CV_STORE_RELEASE, 7, 2, 0};
     assert_true(sim_store_serve(&s, &right, 1, &answer));
     assert_int_equal(answer.verdict, CV_STORE_FREE);
-    assert_false(sim_store_serve(&s, &right, 2, &answer)); /* a second release is no error */
+    assert_false(sim_store_serve(&s, &right, 2, &answer)); /* a second release is not an error */
     assert_int_equal(answer.verdict, CV_STORE_FREE);
     assert_int_equal(ask(&s, CV_STORE_RENEW, 7, 2, 3).verdict, CV_STORE_FREE);
 }

@@ -160,7 +160,7 @@ static void lifeline_is_open_until_its_last_copy_is_closed(void **unused)
     char path[] = "/tmp/conclave-line-XXXXXX";
     close(mkstemp(path));
     assert_int_equal(cv__lifeline_hold(path), -EEXIST);
-    assert_int_equal(cv__lifeline_look(path), CV_LIFELINE_UNKNOWN); /* an empty file is no pipe */
+    assert_int_equal(cv__lifeline_look(path), CV_LIFELINE_UNKNOWN); /* an empty file: not a pipe */
     unlink(path);
     const int fd = cv__lifeline_hold(path);
     assert_true(fd >= 0);
