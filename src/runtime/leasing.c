@@ -72,9 +72,9 @@ static bool may_hold(struct cv_backend *b, enum cv_store_verb verb)
     return has_progress;
 }
 
-/* The first renewal that a stuck leader leaves out is made in the store, and there only: neither
- * core nor application hear of it, so the leadership ends when it would have ended. The record
- * lasts longer, so that the reason is in it before its end comes: see give_back_stuck(). */
+/* The first renewal that a stuck leader leaves out is still sent to the store. Neither core nor
+ * application learns of it, so the leadership ends at the promised instant. The record lasts
+ * longer, so that the reason can reach it in time: see give_back_stuck(). */
 static void prolong_record(struct cv_backend *b, const struct cv_effect *effect)
 {
     CV_ASSERT(b->is_stuck && effect->verb == CV_STORE_RENEW);

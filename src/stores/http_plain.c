@@ -1,12 +1,12 @@
 /* src/stores/http_plain.c - see http.h: HTTP/1.1 over TCP, without TLS.
  *
  * A call waits for a connection to its server (QUEUED), looks the host up (LOOKUP), connects to its
- * addresses (CONNECTING), waits for the answer (SENT), and is told of its end (OVER). If an address
+ * addresses (CONNECTING), waits for the answer (SENT), and reports its end (OVER). If an address
  * does not answer soon, the next one is tried beside it, and the first connection that is made is
  * used. http_answer.c reads the answer.
  *
  * The callbacks of a call are called by tell_all() only, which runs on the loop and last: they may
- * cancel calls, make new ones and end the client. Everything else here calls nobody. */
+ * cancel calls, make new ones and end the client. Nothing else here calls the user. */
 #include "stores/http_client.h"
 
 #include "core/types.h"

@@ -1,42 +1,43 @@
-/* src/stores/sqlite_next.h - the next contender on SQLite: it registers in advance, and
- * the holder's RELEASE gives the record to it, so that a hand-over is one transaction.
+/* src/stores/sqlite_next.h - the next contender on SQLite registers in advance, and the holder's
+ * RELEASE gives it the record, so that a hand-over takes one transaction.
  *
- * A contender that waits takes a token out of the sequence, registers with it (table conclave_next,
- * one row for each election), and waits for the disk. The holder's RELEASE writes the record of
- * that contender instead of a free one, for a short time, and tells the contender through a pipe of
- * its own (`mail`): the secret that it registered with, the token, and the end. The contender that
- * reads its secret there holds the record, without asking the file, and renews it at once.
+ * A waiting contender takes a token out of the sequence, registers with it (table conclave_next,
+ * one row for each election), and waits until the registration is on the disk. The holder's RELEASE
+ * writes the record of that contender instead of a free one, for a short time. Then it writes to
+ * the contender's pipe (`mail`): the secret of the registration, the token, and the end. The
+ * contender that reads its secret there holds the record without a request, and renews it at once.
  *
- * Why two never hold it at once. To the file, a RELEASE that gives is a RELEASE and then an ACQUIRE
- * by the contender, in one transaction: the record that is written is the one that its ACQUIRE
- * would have written, with the same label, attempt and pipe, and an earlier end. Nobody else takes
+ * Why two contenders never hold it at once. For the file, such a RELEASE is a RELEASE and an
+ * ACQUIRE by the contender in one transaction: it writes the record that this ACQUIRE would have
+ * written, with the same label, attempt and pipe, but with an earlier end. No other contender takes
  * the record before that end, unless the contender's pipe is closed, and then the contender is
- * gone. Both processes have one clock (the boot's name says so, which is compared), so the
- * contender counts on exactly that end, whenever it reads of it. What is not read, or too late,
- * costs time only: the contender asks, and its attempt holds the record, or its end comes.
+ * gone. Both processes use one clock (they compare the names of their boots), so the contender
+ * counts on exactly that end, however late it reads the message. A message that is lost or late
+ * costs only time: the contender asks, and its attempt holds the record, or the record ends.
  *
- * Why tokens are given out once, and grow. The token was taken out of the sequence for this
- * registration and is used for nothing else. It is on the disk as given out before the contender
- * believes what it reads: a registration that may not be is not known to the loop, and its
- * contender asks the file, which waits for the disk. The token is used only in place of a smaller
- * one, so a registration is used up by its own use, and by every later leadership.
+ * Why each token is used once, and tokens grow. The token was taken out of the sequence for this
+ * registration, and is used for nothing else. It is on the disk before the contender believes a
+ * message: the loop does not know a registration that may not be on the disk, so its contender asks
+ * the file, which waits for the disk. The token replaces only a smaller one. So a registration is
+ * void after it was used, and after every later leadership.
  *
- * What each protection is for:
- * - The secret. It belongs to one registration and is known to those who may read the file; to
- *   write to the pipe takes the right to write to the folder, which is the right to hold any
- *   election of the file. So a message tells the truth, or comes from somebody who can do worse.
- * - The pipe has a reader when the record is given: the dead get nothing. If the contender dies a
- *   moment later, the pipe that the record names is closed, and the others take over at once.
- * - The short time. One that is stopped gets the record; then nobody leads for half a second, and
- *   not for a lease.
- * - The attempt. One that is over asks for RELEASE, which takes back the registration, or the
- *   record if that was given meanwhile.
+ * Why each protection exists:
+ * - The secret belongs to one registration. Every user that may read the file knows it. Writing to
+ *   the pipe needs the right to write to the folder, which is also the right to hold any election
+ *   of the file. So a message is true, or comes from a user that could do worse.
+ * - The pipe must have a reader when the record is given, so a dead contender gets nothing. If the
+ *   contender dies a moment later, the pipe that the record names is closed, and the other
+ *   contenders take over at once.
+ * - The short time. A stopped contender may get the record. Then there is no leader for half a
+ *   second, not for a lease.
+ * - The attempt. An attempt that is over asks for RELEASE, which removes its registration, or frees
+ *   the record if it was given meanwhile.
  *
  * Only contenders without descendants register. The others (`conclave run`) have a pipe for each
- * leadership, which their commands inherit; and no command is started when less than its grace is
- * left, which is longer than the short time: `run` would wait for the renewal, and gain nothing. It
- * does give. Contenders of earlier versions neither register nor give, and do not know the table:
- * to them the record is free or held, as ever. */
+ * leadership, which their commands inherit. Also, no command is started when less than its grace is
+ * left, and the grace is longer than the short time: `run` would have to wait for its renewal, and
+ * gain nothing. Its RELEASE does give the record to others. Contenders of earlier versions neither
+ * register nor give, and do not know the table: for them the record is free or held, as before. */
 #ifndef CV_STORES_SQLITE_NEXT_H
 #define CV_STORES_SQLITE_NEXT_H
 
@@ -62,22 +63,22 @@ struct cv_sqlite_next {
     char node[128], version[16], pipe[48], mail[48];
 };
 
-/* Has this attempt to be registered, if it is to follow the leadership with this token? */
+/* Must this attempt be registered to follow the leadership with this token? */
 bool cv__sqlite_next_is_wanted(const struct cv_sqlite_contender *c, uint64_t attempt,
                                uint64_t token);
 
 /* Is the place of the next one free, or the contender's own? Then it may register. */
 bool cv__sqlite_next_is_vacant(struct cv_sqlite *s, const struct cv_sqlite_contender *c);
 
-/* Within a transaction: the pipes are open that a registration names. */
+/* Within a transaction: makes sure that the pipes that a registration names are open. */
 CV_NODISCARD bool cv__sqlite_next_can_be_told(struct cv_sqlite *s);
 
 /* Within a transaction: registers the contender, with a token that was taken for this. */
 CV_NODISCARD bool cv__sqlite_next_register(struct cv_sqlite *s, struct cv_sqlite_contender *c,
                                            uint64_t token);
 
-/* Within a transaction: whom the record is to be given to, and a descriptor by which it is told.
- * False: nobody is registered who lives and may follow, or another heir is named (empty: anybody).
+/* Within a transaction: finds the contender that gets the record, and a descriptor of its pipe.
+ * False: no living contender that may follow is registered, or another heir is named (empty: any).
  */
 bool cv__sqlite_next_find(struct cv_sqlite *s, const struct cv_sqlite_contender *c,
                           const char *heir, struct cv_sqlite_next *ret_next, int *ret_mail);
