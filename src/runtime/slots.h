@@ -30,8 +30,8 @@ struct cv_slots_owner {
 struct cv_slots_record {
     const uint64_t *word;
     uint32_t word_count;
-    uint32_t generation; /* may be an earlier one ... */
-    bool is_of_protocol; /* ... and of another protocol: its words cannot be used */
+    uint32_t generation; /* may be an earlier one */
+    bool is_of_protocol; /* false: of another protocol; its words cannot be used */
     int64_t lease_ns;
 };
 
