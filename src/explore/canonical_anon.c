@@ -243,8 +243,8 @@ static void canonical_numbers(const struct explore_model *model, struct explore_
     struct explore_service *s = &w->h.service;
     struct explore_tokens numbers = {.count = 0};
     struct rounds rounds = {.size = round_size(model, w), .counter = s->counter};
-    if (rounds.size == 0 || value_of(0 - rounds.size) % rounds.size != 0) {
-        return; /* rounds of several generations begin at different values */
+    if (rounds.size == 0) {
+        return;
     }
     find_numbers(model, w, &numbers);
     enter_value(&rounds, s->counter);

@@ -261,6 +261,7 @@ static void canonical_anon_worlds_behave_the_same(void **unused)
     (void)unused;
     walk_protocol("anon", NULL);
     walk_protocol("anon", "R=1");
+    walk_protocol("anon", "R=3"); /* generations do not begin with a round */
     walk_protocol("anon", "persist=yes");
 }
 
