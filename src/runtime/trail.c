@@ -83,7 +83,7 @@ static void note_write(void *data)
                                    " AND token < ?3 AND ?4 IS NOT NULL";
     static const char begins[] = "INSERT INTO conclave_seen (address, election, token,"
                                  " node, from_wall_ns) VALUES (?1, ?2, ?3, ?4, ?5)"
-                                 " ON CONFLICT DO UPDATE SET"
+                                 " ON CONFLICT (address, election, token) DO UPDATE SET"
                                  " from_wall_ns = min(from_wall_ns, excluded.from_wall_ns)";
     /* Contenders that only watched write 'gone'; the leader itself may write the reason later. The
      * earliest end counts: a leader that was paused notices the end last. */
