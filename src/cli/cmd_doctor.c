@@ -248,13 +248,13 @@ static bool probe_run(struct probe *p, const char *address)
         p->patience.data = p;
         (void)uv_timer_start(&p->patience, on_patience, PATIENCE_MS, 0);
         ask(p);
-        (void)uv_run(&p->loop, UV_RUN_DEFAULT);
+        cv__loop_run(&p->loop);
         p->request = 0;
         p->kind->close(p->store, on_closed, NULL);
         uv_close((uv_handle_t *)&p->patience, NULL);
     }
-    (void)uv_run(&p->loop, UV_RUN_DEFAULT); /* what is closing */
-    (void)uv_loop_close(&p->loop);          /* the process ends soon, whatever is left */
+    cv__loop_run(&p->loop);        /* what is closing */
+    (void)uv_loop_close(&p->loop); /* the process ends soon, whatever is left */
     return p->stage == DONE;
 }
 

@@ -162,7 +162,7 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
         (void)uv_timer_init(&loop, &asking.patience); /* cannot fail, nor can the start */
         (void)uv_timer_start(&asking.patience, on_patience, (uint64_t)question->patience_ms, 0);
         question_ask(kind, store, question);
-        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        cv__loop_run(&loop);
         kind->close(store, on_closed, NULL);
         uv_close((uv_handle_t *)&asking.patience, NULL);
         if (!asking.is_answered) {
@@ -174,8 +174,8 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
         }
     }
     asking.is_answered = true;
-    (void)uv_run(&loop, UV_RUN_DEFAULT); /* what is closing */
-    (void)uv_loop_close(&loop);          /* the process ends soon, whatever is left */
+    cv__loop_run(&loop);        /* what is closing */
+    (void)uv_loop_close(&loop); /* the process ends soon, whatever is left */
     return code;
 }
 

@@ -60,3 +60,14 @@ int cv__thread_start(pthread_t *ret_thread, void *(*function)(void *), void *dat
                : cv__fail(reterr, CV_E_LIMIT, "cannot start a thread: %s (ulimit -u, TasksMax=)",
                           strerror(failed));
 }
+
+void cv__loop_run(uv_loop_t *loop)
+{
+    struct sigaction before;
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    const bool is_ignored = sigaction(SIGPIPE, &ignore, &before) == 0;
+    (void)uv_run(loop, UV_RUN_DEFAULT);
+    if (is_ignored) {
+        (void)sigaction(SIGPIPE, &before, NULL); /* as it was: cannot fail */
+    }
+}

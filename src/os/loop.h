@@ -14,6 +14,10 @@
  * CV_E_MEMORY or CV_E_LIMIT. */
 CV_NODISCARD int cv__loop_init(uv_loop_t *loop, struct cv_errtext *reterr);
 
+/* Runs it on the main thread until nothing is left to do. libuv writes so that a peer that is gone
+ * raises SIGPIPE; here that is an error like others. (Threads of an engine have it blocked.) */
+void cv__loop_run(uv_loop_t *loop);
+
 /* A thread that blocks all signals: they are for the application's threads. CV_OK or CV_E_LIMIT. */
 CV_NODISCARD int cv__thread_start(pthread_t *ret_thread, void *(*function)(void *), void *data,
                                   struct cv_errtext *reterr);

@@ -171,11 +171,12 @@ static void take_chunk_size(struct cv_http_answer *answer)
     for (; hex_digit(*at) >= 0 && size < LENGTH_MAX; at++) {
         size = size * 16 + (uint64_t)hex_digit(*at);
     }
+    const bool is_cut = answer->line_bytes >= CV_HTTP_LINE_BYTES;
     const bool has_digits = at != answer->line;
     while (is_blank(*at)) {
         at++;
     }
-    if (!has_digits || size >= LENGTH_MAX || (*at != '\0' && *at != ';')) {
+    if (is_cut || !has_digits || size >= LENGTH_MAX || (*at != '\0' && *at != ';')) {
         fail(answer, "sent a chunk of an unknown size");
         return;
     }

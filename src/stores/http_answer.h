@@ -32,7 +32,7 @@ enum cv_http_state {
 /* Zero is an answer of which nothing was read. */
 struct cv_http_answer {
     enum cv_http_state state;
-    int status;      /* 200..599 as soon as the status line was read */
+    int status;      /* 100..599 as soon as the status line was read */
     bool has_begun;  /* at least one byte was read */
     bool is_last;    /* the server will close the connection after this answer */
     bool is_chunked; /* Transfer-Encoding: chunked */

@@ -4,9 +4,15 @@
 #include "core/errors.h"
 #include "os/worker.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Threads that look up a name now, cancelled ones included: a name server that stays silent must
+ * not use up the threads and descriptors of the process. */
+#define LOOKUPS_MAX 16u
+static atomic_uint lookup_count;
 
 struct cv_lookup {
     struct cv_worker *worker;
@@ -38,6 +44,7 @@ static void on_done(void *data)
     struct addrinfo *found = lookup->failed == 0 ? lookup->found : NULL;
     const char *why = lookup->failed != 0 ? gai_strerror(lookup->failed) : "it has no address";
     cv__worker_free(lookup->worker, NULL, NULL); /* its thread is idle */
+    atomic_fetch_sub(&lookup_count, 1);
     if (lookup->then != NULL) {
         lookup->then(lookup->user, found, why);
     }
@@ -50,8 +57,14 @@ static void on_done(void *data)
 struct cv_lookup *cv__lookup_start(uv_loop_t *loop, const char *host, const char *port,
                                    cv_lookup_then then, void *user, struct cv_errtext *reterr)
 {
+    if (atomic_fetch_add(&lookup_count, 1) >= LOOKUPS_MAX) {
+        atomic_fetch_sub(&lookup_count, 1);
+        (void)cv__fail(reterr, CV_E_LIMIT, "%u earlier lookups have no answer yet", LOOKUPS_MAX);
+        return NULL;
+    }
     struct cv_lookup *lookup = calloc(1, sizeof *lookup);
     if (lookup == NULL) {
+        atomic_fetch_sub(&lookup_count, 1);
         (void)cv__fail(reterr, CV_E_MEMORY, "out of memory");
         return NULL;
     }
@@ -67,6 +80,7 @@ struct cv_lookup *cv__lookup_start(uv_loop_t *loop, const char *host, const char
     code = code != CV_OK ? code : cv__worker_new(loop, &lookup->worker, reterr);
     if (code != CV_OK) {
         lookup_free(lookup);
+        atomic_fetch_sub(&lookup_count, 1);
         return NULL;
     }
     cv__worker_do(lookup->worker, &lookup->work);

@@ -15,7 +15,8 @@ struct cv_lookup;
 /* From the loop, once, unless it is cancelled. `found` is lent; NULL: `why` says why not. */
 typedef void (*cv_lookup_then)(void *user, const struct addrinfo *found, const char *why);
 
-/* Texts are copied. NULL: out of memory or threads. */
+/* Texts are copied. NULL: out of memory, threads or descriptors, or too many lookups have no answer
+ * yet. */
 struct cv_lookup *cv__lookup_start(uv_loop_t *loop, const char *host, const char *port,
                                    cv_lookup_then then, void *user, struct cv_errtext *reterr);
 

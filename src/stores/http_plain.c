@@ -13,6 +13,7 @@
 #include "stores/http_answer.h"
 #include "stores/http_lookup.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
@@ -604,13 +605,25 @@ static void call_connect(struct call *call)
 
 /* ---- Calls that wait for a connection -------------------------------------------------------- */
 
-/* An idle one to this server, or with NULL to any; those that were idle for too long are closed. */
+/* Nothing may arrive on an idle connection: what is there already is not the answer to the next
+ * request. */
+static bool is_silent(const struct connection *connection)
+{
+    uv_os_fd_t fd;
+    char byte;
+    return uv_fileno((const uv_handle_t *)&connection->tcp, &fd) == 0 &&
+           recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* An idle one to this server, or with NULL to any. Those that were idle for too long, or on which
+ * something has arrived, are closed. */
 static struct connection *find_idle(struct plain *http, const char *authority)
 {
     const int64_t now = now_ns();
     for (struct connection *c = http->connections, *next; c != NULL; c = next) {
         next = c->next;
-        if (c->call == NULL && now - c->idle_since_ns > IDLE_NS_MAX) {
+        if (c->call == NULL && (now - c->idle_since_ns > IDLE_NS_MAX || !is_silent(c))) {
             connection_close(c);
         } else if (c->call == NULL && (authority == NULL || strcmp(c->authority, authority) == 0)) {
             return c;

@@ -445,6 +445,22 @@ static void a_connection_that_is_to_be_closed_serves_nobody_else(void **unused)
     world_free(w);
 }
 
+/* The bytes are there before the next call begins, and the loop has not seen them yet. */
+static void bytes_that_nobody_asked_for_answer_nothing(void **unused)
+{
+    (void)unused;
+    static const struct turn script[] = {{.answer = OK}, {.answer = OK}};
+    static const char unasked[] = "HTTP/1.1 408 Too late\r\nContent-Length: 0\r\n\r\n";
+    struct world *w = world_new(script, 2);
+    assert_int_equal(ask(w, (struct asked){0})->status, 200);
+    uv_os_fd_t fd;
+    assert_int_equal(uv_fileno((const uv_handle_t *)&w->peers->tcp, &fd), 0);
+    assert_int_equal(write(fd, unasked, sizeof unasked - 1), sizeof unasked - 1);
+    assert_int_equal(ask(w, (struct asked){0})->status, 200);
+    assert_int_equal(w->connection_count, 2);
+    world_free(w);
+}
+
 static void many_calls_at_once_have_eight_connections(void **unused)
 {
     (void)unused;
@@ -645,6 +661,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_one_after_the_other_share_a_connection),
         cmocka_unit_test(a_connection_that_is_to_be_closed_serves_nobody_else),
+        cmocka_unit_test(bytes_that_nobody_asked_for_answer_nothing),
         cmocka_unit_test(many_calls_at_once_have_eight_connections),
         cmocka_unit_test(a_kept_connection_that_was_closed_is_replaced),
         cmocka_unit_test(a_new_connection_that_is_closed_is_a_failure),

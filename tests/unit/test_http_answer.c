@@ -50,6 +50,11 @@ static struct outcome read_all(const char *text, bool has_end)
     return whole;
 }
 
+/* More than is kept of a line: the size is behind it. */
+#define ZEROS_16 "0000000000000000"
+#define ZEROS_64 ZEROS_16 ZEROS_16 ZEROS_16 ZEROS_16
+#define ZEROS_256 ZEROS_64 ZEROS_64 ZEROS_64 ZEROS_64
+
 static void assert_answer(const char *text, int status, const char *body, bool is_last)
 {
     const struct outcome outcome = read_all(text, false);
@@ -170,6 +175,7 @@ static void what_is_ambiguous_is_refused(void **unused)
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", "unknown size"},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", "unknown size"},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1 x\r\n", "unknown size"},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" ZEROS_256 "5\r\n", "unknown size"},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffff\r\n", "unknown"},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxy\r\n", "longer than its"},
     };
