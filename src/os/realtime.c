@@ -4,15 +4,17 @@
 #include "core/errors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-#define PRIORITY 10 /* above usual threads, below those that serve the hardware (50) */
+#define PRIORITY 10     /* above usual threads, below those that serve the hardware (50) */
+#define LINE_BYTES 8192 /* of /proc/self/maps: a path has at most 4096 */
 #define MEMBER_BYTES ((size_t)1 << 20) /* what a member maps more than other commands */
 
 int cv__realtime_begin(struct cv_errtext *reterr)
@@ -65,43 +67,74 @@ static bool may_lock(size_t bytes)
     return may;
 }
 
+/* A hexadecimal number and what ends it, as in /proc/self/maps. */
+static uintptr_t parse_address(const char **at)
+{
+    char *end;
+    const uintptr_t address = (uintptr_t)strtoull(*at, &end, 16);
+    *at = *end != '\0' ? end + 1 : end;
+    return address;
+}
+
 /* A line of /proc/self/maps: "55d0c0e000-55d0c10000 r-xp 00000000 08:01 42   /usr/bin/conclave". */
 static bool parse_mapping(const char *line, uintptr_t *ret_begin, uintptr_t *ret_end)
 {
-    char access[5], name[8] = "";
-    if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %*s %7s", ret_begin, ret_end, access,
-               name) < 3) {
-        return false;
-    }
-    const bool is_reserved_only = strncmp(access, "---", 3) == 0;
-    const bool is_special = name[0] == '[' && strcmp(name, "[heap]") != 0; /* [stack], [vdso] */
-    return !is_reserved_only && !is_special;
+    const char *at = line;
+    *ret_begin = parse_address(&at);
+    *ret_end = parse_address(&at);
+    const bool is_reserved_only = strncmp(at, "---", 3) == 0;
+    const char *name = strchr(at, '[');
+    const bool is_special = name != NULL && strcmp(name, "[heap]") != 0; /* [stack], [vdso] */
+    return *ret_begin < *ret_end && !is_reserved_only && !is_special;
 }
 
-/* Returns how many bytes there are to lock; locks them if is_for_real. */
+/* Adds what one line names; locks it if is_for_real. */
+static void each_line(const char *line, bool is_for_real, size_t *bytes)
+{
+    uintptr_t begin, end;
+    if (!parse_mapping(line, &begin, &end)) {
+        return;
+    }
+    *bytes += end - begin;
+    if (is_for_real) {
+        if (strstr(line, " r-xp ") != NULL && strchr(line, '/') != NULL) {
+            /* Code of a file is never written to. What only the start needed is not kept; the rest
+             * comes back from the page cache when it is used. */
+            (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+        }
+        /* It may be gone by now; that there is room was checked. */
+        (void)mlock2((const void *)begin, end - begin, MLOCK_ONFAULT);
+    }
+}
+
+/* Returns how many bytes there are to lock; locks them if is_for_real. Reads without stdio, whose
+ * pages of the C library a member does not need otherwise. */
 static int each_mapping(bool is_for_real, size_t *ret_bytes, struct cv_errtext *reterr)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char *line = NULL;
-    size_t line_bytes = 0;
+    char text[LINE_BYTES];
+    size_t kept = 0;
+    ssize_t more = 0;
     *ret_bytes = 0;
-    if (maps == NULL) {
-        return cv__fail(reterr, CV_E_IO, "memory is not locked: cannot read /proc/self/maps: %s",
-                        strerror(errno));
-    }
-    while (getline(&line, &line_bytes, maps) > 0) {
-        uintptr_t begin, end;
-        if (parse_mapping(line, &begin, &end)) {
-            *ret_bytes += end - begin;
-            if (is_for_real) {
-                /* It may be gone by now; that there is room was checked. */
-                (void)mlock2((const void *)begin, end - begin, MLOCK_ONFAULT);
-            }
+    const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && (more = read(fd, text + kept, sizeof text - 1 - kept)) > 0) {
+        kept += (size_t)more;
+        text[kept] = '\0';
+        char *line = text;
+        for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            *end = '\0';
+            each_line(line, is_for_real, ret_bytes);
         }
+        kept -= (size_t)(line - text);
+        memmove(text, line, kept);
     }
-    free(line);
-    (void)fclose(maps); /* it was only read */
-    return CV_OK;
+    const int why = errno;
+    if (fd >= 0) {
+        (void)close(fd); /* it was only read */
+    }
+    return fd >= 0 && more == 0 && kept == 0
+               ? CV_OK
+               : cv__fail(reterr, CV_E_IO, "memory is not locked: cannot read /proc/self/maps: %s",
+                          fd < 0 || more < 0 ? strerror(why) : "a line is too long");
 }
 
 static int refuse(size_t bytes, struct cv_errtext *reterr)
