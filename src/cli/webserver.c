@@ -22,7 +22,7 @@ struct connection {
     char *body;
     size_t body_bytes;
     size_t length; /* of the request so far */
-    char request[CV_webSERVER_REQUEST_BYTES];
+    char request[CV_WEBSERVER_REQUEST_BYTES];
 };
 
 static void on_closed(uv_handle_t *handle)
@@ -210,14 +210,14 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
     struct connection *c = handle->data;
     (void)suggested;
     *ret_room =
-        uv_buf_init(c->request + c->length, (unsigned)(CV_webSERVER_REQUEST_BYTES - 1 - c->length));
+        uv_buf_init(c->request + c->length, (unsigned)(CV_WEBSERVER_REQUEST_BYTES - 1 - c->length));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *room)
 {
     struct connection *c = stream->data;
     (void)room; /* it is part of the connection */
-    if (bytes == UV_ENOBUFS || c->length + 1 >= CV_webSERVER_REQUEST_BYTES) {
+    if (bytes == UV_ENOBUFS || c->length + 1 >= CV_WEBSERVER_REQUEST_BYTES) {
         refuse(c, "431 Request Header Fields Too Large");
         return;
     }
@@ -244,7 +244,7 @@ static void on_connection(uv_stream_t *server, int status)
     web->connection_count++;
     (void)uv_tcp_init(web->loop, &c->tcp); /* cannot fail: it makes no socket */
     if (uv_accept(server, (uv_stream_t *)&c->tcp) != 0 ||
-        web->connection_count > CV_webSERVER_CONNECTIONS_MAX ||
+        web->connection_count > CV_WEBSERVER_CONNECTIONS_MAX ||
         uv_read_start((uv_stream_t *)&c->tcp, on_room, on_read) != 0) {
         connection_close(c);
     }

@@ -11,8 +11,8 @@
 
 #include <uv.h>
 
-#define CV_webSERVER_REQUEST_BYTES 8192u /* a longer one is refused */
-#define CV_webSERVER_CONNECTIONS_MAX 64u /* further ones are closed at once */
+#define CV_WEBSERVER_REQUEST_BYTES 8192u /* a longer one is refused */
+#define CV_WEBSERVER_CONNECTIONS_MAX 64u /* further ones are closed at once */
 
 struct cv_webserver {
     uv_loop_t *loop;
