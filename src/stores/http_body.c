@@ -27,16 +27,21 @@ bool cv__http_body_add(struct cv_http_body *body, const char *data, size_t bytes
     return true;
 }
 
-bool cv__http_body_line(struct cv_http_body *body, char **ret_line)
+bool cv__http_tell_line(struct cv_http_body *body, void (*tell)(void *user, const char *line),
+                        void *user)
 {
-    char *end = body->bytes > 0 ? memchr(body->text, '\n', body->bytes) : NULL;
+    char *end = tell != NULL && body->bytes > 0 ? memchr(body->text, '\n', body->bytes) : NULL;
     if (end == NULL) {
         return false;
     }
     *end = '\0';
-    *ret_line = strdup(body->text);
+    char *line = strdup(body->text);
     body->bytes -= (size_t)(end - body->text) + 1;
     memmove(body->text, end + 1, body->bytes + 1); /* with the final zero */
+    if (line != NULL) {                            /* otherwise memory is out */
+        tell(user, line);                          /* may cancel the call, and the body with it */
+        free(line);
+    }
     return true;
 }
 

@@ -34,9 +34,10 @@ struct cv_http_body {
 };
 /* False: too long, or out of memory. */
 CV_NODISCARD bool cv__http_body_add(struct cv_http_body *body, const char *data, size_t bytes);
-/* Takes the first whole line out of the body, without its end. False: there is none. *ret_line is
- * NULL if memory is out, otherwise the caller frees it. */
-CV_NODISCARD bool cv__http_body_line(struct cv_http_body *body, char **ret_line);
+/* Takes the first whole line out of the body and passes it on, without its end. False: there is
+ * none, or nobody to tell (NULL). True: everything may have changed, the body may be freed. */
+CV_NODISCARD bool cv__http_tell_line(struct cv_http_body *body,
+                                     void (*tell)(void *user, const char *line), void *user);
 
 /* Does a server that wants TLS tell us so in this answer to a request without? */
 bool cv__http_wants_tls(const struct cv_http_body *body);

@@ -263,27 +263,13 @@ static void tell_done(struct call *call)
     free(body);
 }
 
-/* True: a line was told, and everything may have changed. */
-static bool tell_line(struct call *call)
-{
-    char *line;
-    if (call->line == NULL || !cv__http_body_line(&call->body, &line)) {
-        return false;
-    }
-    if (line != NULL) {               /* otherwise memory is out */
-        call->line(call->user, line); /* may cancel the call */
-        free(line);
-    }
-    return true;
-}
-
 static void timer_set(struct plain *http);
 
 static void tell_all(struct plain *http)
 {
     /* From the start after each one: the user may have changed the list. */
     for (struct call *call = http->calls; call != NULL && !http->is_closing;) {
-        if (tell_line(call)) {
+        if (cv__http_tell_line(&call->body, call->line, call->user)) {
             call = http->calls;
         } else if (call->state == OVER) {
             tell_done(call);

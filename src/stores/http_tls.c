@@ -76,20 +76,6 @@ static void call_free(struct call *call)
     free(call);
 }
 
-/* True: a line was told, and everything may have changed. */
-static bool tell_line(struct call *call)
-{
-    char *line;
-    if (call->line == NULL || !cv__http_body_line(&call->body, &line)) {
-        return false;
-    }
-    if (line != NULL) {               /* otherwise memory is out */
-        call->line(call->user, line); /* may cancel the call */
-        free(line);
-    }
-    return true;
-}
-
 /* The connection was closed, and nothing was ever heard from there. */
 static bool was_turned_away(const struct call *call)
 {
@@ -161,7 +147,7 @@ static void tell_all(struct secure *http)
     }
     /* From the start after each one: the user may have changed the list. */
     for (struct call *call = http->calls; call != NULL && !http->is_closing;) {
-        if (tell_line(call)) {
+        if (cv__http_tell_line(&call->body, call->line, call->user)) {
             call = http->calls;
         } else if (call->is_done) {
             tell_done(call);
