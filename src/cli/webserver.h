@@ -4,8 +4,8 @@
  * answer. It listens on 127.0.0.1 only. A request with another name in its Host header is refused:
  * otherwise a foreign page could read these files through a host name of its own that resolves to
  * 127.0.0.1. */
-#ifndef CV_CLI_webSERVER_H
-#define CV_CLI_webSERVER_H
+#ifndef CV_CLI_WEBSERVER_H
+#define CV_CLI_WEBSERVER_H
 
 #include "core/types.h"
 

@@ -155,7 +155,6 @@ static void forget_past(struct pole *p, int64_t now_ns)
         p->pending_claim = (struct pole_claim){0};
         p->pending_ns = 0;
     }
-    p->established_ns = 0; /* no code reads it */
     if (p->role != POLE_SELECTING) {
         p->retry_ns = p->round_ns; /* a new selection begins with this */
     }

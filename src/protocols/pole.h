@@ -263,7 +263,7 @@ struct pole {
     /* Claiming and leading. */
     uint64_t token;
     uint64_t token_max; /* the largest of all established leaders heard of: an older one is over */
-    int64_t valid_until_ns, claim_until_ns, established_ns;
+    int64_t valid_until_ns, claim_until_ns;
     uint64_t seq;
     int64_t sent_ns[POLE_BEATS_KEPT]; /* of heartbeat seq, at seq % POLE_BEATS_KEPT */
     int64_t ends_ns[POLE_BEATS_KEPT]; /* sent_ns + lease(1-2 rho), with the lease that it carried */

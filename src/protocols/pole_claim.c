@@ -305,7 +305,6 @@ static void establish(struct pole *p, int64_t now_ns, struct cv_effects *out)
     CV_ASSERT(p->token == p->followed_epoch);
     CV_ASSERT(now_ns < p->valid_until_ns);
     cv__pole_become(p, POLE_LEADING, p->self);
-    p->established_ns = now_ns;
     cv__pole_tune_established(p, now_ns);
     p->token_max = p->token;
     p->suspect = CV_ID_NONE;
