@@ -188,7 +188,7 @@ int cv_report(struct cv_election *election, enum cv_input input, int64_t value);
 void cv_close(struct cv_election *election);
 
 /* The same for several elections: all resign at once, and the call waits once for all of them.
- * Entries may be NULL. */
+ * Entries may be NULL, and an election may be listed twice. */
 void cv_close_all(struct cv_election *const *elections, size_t count);
 
 #ifdef __cplusplus

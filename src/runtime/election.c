@@ -403,15 +403,21 @@ void cv_close(struct cv_election *e)
 
 void cv_close_all(struct cv_election *const *elections, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (elections[i] != NULL) {
-            close_ask(elections[i]);
+    struct cv_election *first = NULL;
+    struct cv_election **end = &first;
+    for (size_t i = 0; elections != NULL && i < count; i++) {
+        struct cv_election *e = elections[i];
+        if (e != NULL && !e->is_being_closed) { /* the list may have it twice */
+            e->is_being_closed = true;
+            *end = e;
+            end = &e->next_to_close;
+            close_ask(e);
         }
     }
-    for (size_t i = 0; i < count; i++) {
-        if (elections[i] != NULL) {
-            close_await(elections[i]);
-        }
+    while (first != NULL) {
+        struct cv_election *e = first;
+        first = e->next_to_close;
+        close_await(e);
     }
 }
 

@@ -55,6 +55,8 @@ struct cv_election {
     struct cv_backend *backend;
     int64_t progress_limit_ns;
     bool is_closing;
+    bool is_being_closed; /* only for cv_close_all(), like the next */
+    struct cv_election *next_to_close;
     bool is_gone; /* the engine's thread does not use it any more; see cv__engine_signal() */
 
     char name[CV_ELECTION_BYTES], node[CV_NODE_BYTES];

@@ -83,6 +83,7 @@ static void calls_without_an_election(void **unused)
     cv_progress(NULL);
     cv_close(NULL);
     cv_close_all(NULL, 0);
+    cv_close_all(NULL, 2);
     cv_close_all((struct cv_election *const[]){NULL, NULL}, 2);
     (void)cv_engine_free(NULL);
     assert_int_equal(cv_engine_new(NULL, NULL), CV_E_INVALID);
@@ -185,6 +186,16 @@ static void noise_to_an_election(void **unused)
     assert_int_equal(cv_resign(e, long_name), CV_E_INVALID);
     assert_int_equal(cv_request_resign(e, long_name), CV_E_INVALID);
     cv_close(e);
+}
+
+static void an_election_is_closed_once_however_often_it_is_listed(void **unused)
+{
+    (void)unused;
+    struct cv_election *e[2];
+    for (uint32_t i = 0; i < COUNT_OF(e); i++) {
+        assert_int_equal(cv_open(&e[i], i == 0 ? "x" : "y", "sqlite:db", NULL, NULL), CV_OK);
+    }
+    cv_close_all((struct cv_election *const[]){e[0], e[1], NULL, e[0], e[1], e[1]}, 6);
 }
 
 static void noise_to_a_core_that_is_not_made_yet(void **unused)
@@ -613,6 +624,7 @@ int main(void)
         cmocka_unit_test(noise_instead_of_options),
         cmocka_unit_test(noise_instead_of_an_address),
         cmocka_unit_test(noise_to_an_election),
+        cmocka_unit_test(an_election_is_closed_once_however_often_it_is_listed),
         cmocka_unit_test(noise_to_a_core_that_is_not_made_yet),
         cmocka_unit_test(a_configuration_that_passed_passes_again),
         cmocka_unit_test(noise_from_a_peer),
