@@ -59,6 +59,7 @@ struct run {
     struct cv_supervisor *supervisor;
     struct cv_election *election;
     struct cv_hooks *hooks;
+    char lease_path[CV_LEASE_PATH_BYTES]; /* lent to the hooks, which outlive the supervisor */
     struct cv_notify notify;
     struct cv_election_status status;
 
@@ -619,15 +620,9 @@ static bool period_is_open(struct run *run)
     }
 }
 
-static int run_command(const struct cv_run_settings *settings)
+static int open_supervisor_and_hooks(struct run *run, struct cv_errtext *reterr)
 {
-    bool is_over = false;
-    memory_share();
-    struct run run = {.settings = settings,
-                      .status = CV_ELECTION_STATUS_INIT,
-                      .give_up_ns = INT64_MAX,
-                      .exit_status = EXIT_OWN};
-    struct cv_errtext error;
+    const struct cv_run_settings *settings = run->settings;
     const struct cv_supervisor_setting supervisor_setting = {
         .argv = settings->command,
         .election = settings->name,
@@ -638,45 +633,70 @@ static int run_command(const struct cv_run_settings *settings)
         .hidden_variables = secrets(settings),
         .fallback_folder = state_folder,
         .on_event = on_event,
-        .user = &run,
+        .user = run,
     };
-    cv__notify_open(&run.notify);
-    int code = cv__supervisor_open(&run.supervisor, &supervisor_setting, &error);
-    char lease_path[CV_LEASE_PATH_BYTES] = "";
-    if (code == CV_OK) {
-        (void)snprintf(lease_path, sizeof lease_path, "%s",
-                       cv__supervisor_lease_path(run.supervisor));
-        const struct cv_hooks_setting hooks_setting = {
-            .on_elected = settings->on_elected,
-            .on_lost = settings->on_lost,
-            .fifo = settings->fifo,
-            .election = settings->name,
-            .node = settings->node,
-            .lease_path = lease_path,
-            .hidden_variables = secrets(settings),
-        };
-        code = cv__hooks_open(&run.hooks, &hooks_setting, &error);
+    const int code = cv__supervisor_open(&run->supervisor, &supervisor_setting, reterr);
+    if (code != CV_OK) {
+        return code;
     }
+    (void)snprintf(run->lease_path, sizeof run->lease_path, "%s",
+                   cv__supervisor_lease_path(run->supervisor));
+    const struct cv_hooks_setting hooks_setting = {
+        .on_elected = settings->on_elected,
+        .on_lost = settings->on_lost,
+        .fifo = settings->fifo,
+        .election = settings->name,
+        .node = settings->node,
+        .lease_path = run->lease_path,
+        .hidden_variables = secrets(settings),
+    };
+    return cv__hooks_open(&run->hooks, &hooks_setting, reterr);
+}
+
+/* *ret_is_over: there is nothing to do in this period, and no election was opened. */
+static int open_election(struct run *run, bool *ret_is_over, struct cv_errtext *reterr)
+{
+    const struct cv_run_settings *settings = run->settings;
     const struct cv_store_kind *kind =
         settings->is_init && settings->via != NULL ? cv__store_find(settings->via) : NULL;
-    if (code == CV_OK && kind != NULL && kind->create != NULL) {
-        code = kind->create(settings->via, &error);
+    int code = CV_OK;
+    if (kind != NULL && kind->create != NULL) {
+        code = kind->create(settings->via, reterr);
     }
-    if (code == CV_OK && settings->every.is_on) {
-        is_over = !period_is_open(&run);
+    if (code != CV_OK) {
+        return code;
     }
-    if (code == CV_OK && !is_over) {
-        code = cv__election_open(&run.election, settings->name, settings->via, &settings->options,
-                                 &error);
+    *ret_is_over = settings->every.is_on && !period_is_open(run);
+    if (*ret_is_over) {
+        return CV_OK;
     }
-    if (code == CV_OK && !is_over && cv_fd(run.election) < 0) { /* no change would be noticed */
-        code = cv__fail(&error, CV_E_LIMIT, "no file descriptors left (ulimit -n)");
+    code = cv__election_open(&run->election, settings->name, settings->via, &settings->options,
+                             reterr);
+    if (code == CV_OK && cv_fd(run->election) < 0) { /* no change would be noticed */
+        code = cv__fail(reterr, CV_E_LIMIT, "no file descriptors left (ulimit -n)");
     }
-    if (code == CV_OK && !is_over) {
-        take_part(&run);
-    } else if (code != CV_OK) {
+    return code;
+}
+
+static int run_command(const struct cv_run_settings *settings)
+{
+    bool is_over = false;
+    memory_share();
+    struct run run = {.settings = settings,
+                      .status = CV_ELECTION_STATUS_INIT,
+                      .give_up_ns = INT64_MAX,
+                      .exit_status = EXIT_OWN};
+    struct cv_errtext error;
+    cv__notify_open(&run.notify);
+    int code = open_supervisor_and_hooks(&run, &error);
+    if (code == CV_OK) {
+        code = open_election(&run, &is_over, &error);
+    }
+    if (code != CV_OK) {
         cv__complain("%s", error.text);
         run.exit_status = code == CV_E_INVALID ? EXIT_USAGE : EXIT_OWN;
+    } else if (!is_over) {
+        take_part(&run);
     }
     cv__supervisor_close(run.supervisor); /* nothing of the command is left, ... */
     if (run.is_finished) {
