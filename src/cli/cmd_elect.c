@@ -11,8 +11,8 @@ const struct cv_verb cv__verb_elect = {
     .name = "elect",
     .summary = "take part in an election and print each change",
     .help =
-        "usage: conclave elect NAME [--via ADDRESS] [--lease TIME] [--node NAME] [--json]\n"
-        "                           [--trace FILE]\n\n"
+        "usage: conclave elect NAME [--via ADDRESS] [--lease TIME] [--node NAME] [--changes N]\n"
+        "                           [--json] [--trace FILE]\n\n"
         "Takes part in the election NAME until interrupted, and prints one line for each change.\n"
         "If it leads when interrupted, it resigns. To run a command while leading, use\n"
         "'conclave run'.\n\n"

@@ -10,7 +10,7 @@ static int run(int argc, char **argv)
 const struct cv_verb cv__verb_watch = {
     .name = "watch",
     .summary = "follow an election without taking part",
-    .help = "usage: conclave watch NAME [--via ADDRESS] [--json]\n\n"
+    .help = "usage: conclave watch NAME [--via ADDRESS] [--lease TIME] [--changes N] [--json]\n\n"
             "Prints who leads now, then one line for each change, until interrupted.\n\n"
             "  --via ADDRESS  store or cluster of the election; default: $CONCLAVE_VIA, or a file\n"
             "                 of this user\n"
