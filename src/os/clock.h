@@ -12,7 +12,8 @@
 /* Nanoseconds since the host was started; always > 0. */
 int64_t cv__clock_now_ns(void);
 
-/* CLOCK_REALTIME, which can be set: for people to read, never for decisions. */
+/* CLOCK_REALTIME, which can be set: for people to read, and for the period of `run --every`. No
+ * leadership depends on it. */
 int64_t cv__clock_wall_ns(void);
 
 /* A timer of that clock (timerfd) becomes readable at that instant; INT64_MAX: never. An instant in
