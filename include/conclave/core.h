@@ -15,7 +15,11 @@
  * have passed cv_message_decode().
  *
  * The state is one flat block: a snapshot is memcpy. Its only pointers are to the embedding
- * program's own oracles, if the configuration has some. A core has one thread. */
+ * program's own oracles, if the configuration has some. A core has one thread.
+ *
+ * The structs below have no size in them, unlike those of conclave/election.h, and may grow with a
+ * minor version. A program that hosts cores must run with the version that it was compiled with:
+ * compare cv_version() with CV_VERSION once, at the start. */
 #ifndef CONCLAVE_CORE_H
 #define CONCLAVE_CORE_H
 
