@@ -26,8 +26,7 @@ struct total {
     struct explore_result result; /* the last one's outcome */
     uint64_t states, transitions, depth;
     double wall_s, miss;
-    const char *beyond; /* as in the result of any of them */
-    uint32_t searches;
+    const char *beyond;                /* as in the result of any of them */
     char rates[EXPLORE_NODES_MAX + 2]; /* of the last one; empty: no drift */
 };
 
@@ -393,7 +392,6 @@ static void add_up(struct total *total, const struct explore_limits *limits)
     total->wall_s += p->wall_s;
     total->miss += total->result.miss;
     total->beyond = total->result.beyond != NULL ? total->result.beyond : total->beyond;
-    total->searches++;
     if (limits->progress != NULL) {
         (void)fprintf(stderr, "\r\033[K");
     }

@@ -39,10 +39,8 @@ struct measurement {
     uint64_t *number;
     uint32_t number_count, number_capacity;
     uint64_t largest;      /* CV_SEQUENCE_NONE: none yet */
-    uint64_t largest_then; /* when the timer was started */
     uint64_t failed;       /* requests without a number */
-    uint64_t backwards; /* answers that were not above what was known when the request was sent */
-    uint64_t answers, answers_then;
+    uint64_t answers_then; /* numbers, when the timer was started */
     struct cv_samples response_ms;
     int64_t begin_ns, end_ns;
     uint32_t busy_count; /* clients that have something to do */
@@ -73,7 +71,6 @@ static void on_number(void *self, uint64_t request, uint64_t number)
     if (request != c->request || m->is_over) {
         return; /* it was given up */
     }
-    m->answers++;
     if (number == CV_SEQUENCE_NONE) {
         m->failed++;
         /* It fails at once: the next request waits for the timer, to avoid a flood of requests. */

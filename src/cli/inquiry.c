@@ -32,7 +32,6 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     }
     asking->is_answered = true;
     asking->inquiry->verdict = answer->verdict;
-    asking->inquiry->has_record = answer->record != NULL;
     if (answer->record != NULL) {
         asking->inquiry->record = *answer->record;
     }

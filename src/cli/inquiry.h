@@ -12,7 +12,6 @@
 
 struct cv_inquiry {
     enum cv_store_verdict verdict;
-    bool has_record;
     struct cv_store_record record;
 };
 

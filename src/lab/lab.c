@@ -43,6 +43,18 @@ static bool option_apply(int option, uint64_t runs_min, uint64_t runs_max, struc
     }
 }
 
+/* Can files be written to this folder? If not, one line on stderr says so. */
+static bool is_folder(const char *folder)
+{
+    char inside[PATH_MAX];
+    const int need = snprintf(inside, sizeof inside, "%s/.", folder);
+    if (need > 0 && (size_t)need < sizeof inside && access(inside, W_OK | X_OK) == 0) {
+        return true;
+    }
+    (void)fprintf(stderr, "conclave: cannot write plots to the folder '%s'\n", folder);
+    return false;
+}
+
 bool cv__lab_options_read(int argc, char **argv, const char *experiment, const char *more,
                           uint64_t runs_min, uint64_t runs_max, struct cv_lab_options *ret_options)
 {
@@ -73,7 +85,7 @@ bool cv__lab_options_read(int argc, char **argv, const char *experiment, const c
         cv__complain("lab %s takes options only, not '%s'", experiment, argv[optind]);
         return false;
     }
-    return ret_options->folder == NULL || cv__plot_is_folder(ret_options->folder);
+    return ret_options->folder == NULL || is_folder(ret_options->folder);
 }
 
 struct sim_scenario *cv__lab_scenario(const char *format, ...)
@@ -434,17 +446,6 @@ bool cv__plot_can(void)
     }
     (void)fprintf(stderr,
                   "conclave: plots are skipped: gnuplot is not installed (package gnuplot-nox)\n");
-    return false;
-}
-
-bool cv__plot_is_folder(const char *folder)
-{
-    char inside[PATH_MAX];
-    const int need = snprintf(inside, sizeof inside, "%s/.", folder);
-    if (need > 0 && (size_t)need < sizeof inside && access(inside, W_OK | X_OK) == 0) {
-        return true;
-    }
-    (void)fprintf(stderr, "conclave: cannot write plots to the folder '%s'\n", folder);
     return false;
 }
 

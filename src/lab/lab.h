@@ -127,8 +127,6 @@ int cv__lab_report_end(struct cv_lab_report *report);
 
 /* Is gnuplot installed? If not, one line on stderr says so. */
 bool cv__plot_can(void);
-/* Can files be written to this folder? If not, one line on stderr says so. */
-bool cv__plot_is_folder(const char *folder);
 
 /* Starts gnuplot for an empty plot `name`.svg in `folder`; it reads its script from the returned
  * stream. NULL and a message if it cannot be started. */

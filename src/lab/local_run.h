@@ -13,7 +13,6 @@
 
 #define CV_LAB_LINK "link * delay 1ms jitter 0.15ms dist=normal\n"
 #define CV_LAB_COST "0.6ms"
-#define CV_LAB_COST_MS 0.6
 
 /* The constants of the paper's measurements. */
 #define CV_LAB_PAPER "delta=15ms sigma=30ms ep=50ms expires=230ms"

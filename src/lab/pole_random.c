@@ -14,20 +14,15 @@
 #define STREAM 903u
 #define MAP_MS 180.0 /* round trip along the edge of the map */
 
-static double unit(struct sim_rng *rng)
-{
-    return sim_rng_unit(rng);
-}
-
 static void draw_sites(struct sim_rng *rng, struct cv_lab_wan *wan)
 {
     double x[CV_LAB_SITES_MAX + 1];
     double y[CV_LAB_SITES_MAX + 1];
     double total = 0;
     for (uint32_t site = 1; site <= wan->site_count; site++) {
-        x[site] = unit(rng);
-        y[site] = unit(rng);
-        wan->share[site] = pow(unit(rng), 3);
+        x[site] = sim_rng_unit(rng);
+        y[site] = sim_rng_unit(rng);
+        wan->share[site] = pow(sim_rng_unit(rng), 3);
         total += wan->share[site];
         for (uint32_t other = 1; other < site; other++) {
             wan->rtt_ms[other][site] = 2 + MAP_MS * hypot(x[site] - x[other], y[site] - y[other]);
@@ -50,7 +45,7 @@ static void draw_lags(struct sim_rng *rng, struct cv_lab_wan *wan)
         const bool may = sim_rng_range(rng, 1, left--) <= may_lag;
         may_lag -= may;
         if (may && sim_rng_range(rng, 0, 1) == 1) {
-            wan->lag[id] = (uint64_t)(pow(250, unit(rng)) * CV_LAB_MB_ENTRIES);
+            wan->lag[id] = (uint64_t)(pow(250, sim_rng_unit(rng)) * CV_LAB_MB_ENTRIES);
         }
     }
 }

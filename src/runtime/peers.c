@@ -826,8 +826,3 @@ const struct cv_peers *cv__peering_peers(const struct cv_peering *p)
 {
     return p->peers;
 }
-
-const struct cv_node_counts *cv__peering_counts(const struct cv_peering *p)
-{
-    return cv__host_counts(p->host);
-}

@@ -63,6 +63,5 @@ bool cv__peering_is_dead(const struct cv_peering *peering, cv_id member);
 
 /* For reports. */
 const struct cv_peers *cv__peering_peers(const struct cv_peering *peering);
-const struct cv_node_counts *cv__peering_counts(const struct cv_peering *peering);
 
 #endif

@@ -291,7 +291,6 @@ static void begin_recovery(struct sim_service *s, cv_id leader)
         .token = n->held_token,
         .began_ns = n->held_from_ns,
         .done_ns = later(n->held_from_ns, ns),
-        .fetched = longest - server_of(s, leader)->history,
         .longest = longest,
     };
     for (cv_id id = 1; id <= s->server_count; id++) {

@@ -42,7 +42,6 @@ struct sim_recovery {
     int64_t began_ns; /* when it began to lead */
     int64_t done_ns;  /* when it began to serve; INT64_MAX: never, or it was interrupted */
     uint64_t longest; /* the history that a quorum has in the end */
-    uint64_t fetched; /* entries of it that the leader itself lacked */
 };
 
 /* The server from which a leader fetches missing data, among those that have all of it. */

@@ -39,8 +39,9 @@ void cv__fifo_close(struct cv_fifo *fifo)
     }
 }
 
-void cv__fifo_line(char ret_line[CV_FIFO_LINE_BYTES], const char *name, const char *state,
-                   uint32_t priority)
+/* The line, with its newline. Quotes and backslashes in the name get a backslash. */
+static void fifo_line(char ret_line[CV_FIFO_LINE_BYTES], const char *name, const char *state,
+                      uint32_t priority)
 {
     char quoted[2 * NAME_BYTES_MAX + 1];
     size_t bytes = 0;
@@ -71,7 +72,7 @@ void cv__fifo_write(struct cv_fifo *fifo, const char *name, const char *state, u
     }
     cv__fifo_flush(fifo);
     fifo->dropped += fifo->is_waiting;
-    cv__fifo_line(fifo->line, name, state, priority);
+    fifo_line(fifo->line, name, state, priority);
     fifo->is_waiting = true;
     cv__fifo_flush(fifo);
 }

@@ -28,8 +28,4 @@ void cv__fifo_write(struct cv_fifo *fifo, const char *name, const char *state, u
 /* Tries again to write a line that waits. */
 void cv__fifo_flush(struct cv_fifo *fifo);
 
-/* The line, with its newline. Quotes and backslashes in the name get a backslash. */
-void cv__fifo_line(char ret_line[CV_FIFO_LINE_BYTES], const char *name, const char *state,
-                   uint32_t priority);
-
 #endif

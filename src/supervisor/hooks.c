@@ -302,9 +302,7 @@ bool cv__hooks_is_idle(const struct cv_hooks *hooks)
 
 struct cv_hooks_count cv__hooks_count(const struct cv_hooks *hooks)
 {
-    struct cv_hooks_count count = hooks->count;
-    count.fifo_dropped = hooks->fifo.dropped;
-    return count;
+    return hooks->count;
 }
 
 int cv__hooks_fd(const struct cv_hooks *hooks)

@@ -49,10 +49,9 @@ struct cv_hooks_setting {
 
 struct cv_hooks_count {
     uint64_t started;
-    uint64_t failed;       /* ended with another status than 0, or could not be started */
-    uint64_t timed_out;    /* of the failed */
-    uint64_t dropped;      /* not started, because too many were waiting */
-    uint64_t fifo_dropped; /* lines */
+    uint64_t failed;    /* ended with another status than 0, or could not be started */
+    uint64_t timed_out; /* of the failed */
+    uint64_t dropped;   /* not started, because too many were waiting */
 };
 
 struct cv_hooks;

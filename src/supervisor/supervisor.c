@@ -204,6 +204,15 @@ static bool guard_ask(struct cv_supervisor *s, const struct cv_guard_request *re
     return s->socket_fd >= 0 && cv__guard_send(s->socket_fd, request, fd);
 }
 
+/* A signal for the command's group, if it runs. */
+static void signal_command(struct cv_supervisor *s, int signo)
+{
+    if (s->is_running) {
+        const struct cv_guard_request request = {.kind = CV_GUARD_SIGNAL, .signo = signo};
+        (void)guard_ask(s, &request, -1);
+    }
+}
+
 static void begin_rescue(struct cv_supervisor *s)
 {
     if (s->is_rescue || !s->is_running) {
@@ -253,7 +262,7 @@ static void on_suspended(struct cv_supervisor *s, int signo)
     if (is_to_go_on) {
         s->is_suspended = false;
         cv__terminal_give(s->command);
-        cv__supervisor_signal(s, SIGCONT);
+        signal_command(s, SIGCONT);
     }
 }
 
@@ -427,11 +436,11 @@ static void on_signal(struct cv_supervisor *s, int signo)
         if (s->is_running && s->is_suspended) {
             s->is_suspended = false;
             cv__terminal_give(s->command); /* after `fg` it is ours; after `bg` it is not */
-            cv__supervisor_signal(s, SIGCONT);
+            signal_command(s, SIGCONT);
         }
         break;
     default:
-        cv__supervisor_signal(s, signo);
+        signal_command(s, signo);
         emit(s, &(struct cv_supervisor_event){
                     .kind = CV_SUPERVISOR_SIGNAL, .pid = s->command, .signo = signo});
         break;
@@ -550,22 +559,9 @@ void cv__supervisor_kill(struct cv_supervisor *s)
     }
 }
 
-void cv__supervisor_signal(struct cv_supervisor *s, int signo)
-{
-    if (s->is_running) {
-        const struct cv_guard_request request = {.kind = CV_GUARD_SIGNAL, .signo = signo};
-        (void)guard_ask(s, &request, -1);
-    }
-}
-
 int cv__supervisor_fd(const struct cv_supervisor *s)
 {
     return s->epoll_fd;
-}
-
-bool cv__supervisor_is_running(const struct cv_supervisor *s)
-{
-    return s->is_running;
 }
 
 pid_t cv__supervisor_guard_pid(const struct cv_supervisor *s)

@@ -137,11 +137,6 @@ void cv__supervisor_stop(struct cv_supervisor *supervisor);
 /* SIGKILL to all of them now. */
 void cv__supervisor_kill(struct cv_supervisor *supervisor);
 
-/* A signal for the command's group, as if the supervisor had received it. */
-void cv__supervisor_signal(struct cv_supervisor *supervisor, int signo);
-
-/* False before start() and after GONE. */
-bool cv__supervisor_is_running(const struct cv_supervisor *supervisor);
 pid_t cv__supervisor_guard_pid(const struct cv_supervisor *supervisor);
 const char *cv__supervisor_lease_path(const struct cv_supervisor *supervisor);
 

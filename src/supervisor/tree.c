@@ -45,7 +45,8 @@ bool cv__process_stat_parse(const char *line, struct cv_process_stat *ret_stat)
     return true;
 }
 
-bool cv__process_stat(pid_t pid, struct cv_process_stat *ret_stat)
+/* False: there is no such process any more. */
+static bool process_stat(pid_t pid, struct cv_process_stat *ret_stat)
 {
     char path[PATH_BYTES];
     char line[512];
@@ -160,7 +161,7 @@ static bool add_from_proc(struct cv_tree *tree, bool (*is_foreign)(pid_t pid))
     while ((entry = readdir(proc)) != NULL) {
         const pid_t pid = (pid_t)atoi(entry->d_name);
         struct cv_process_stat stat;
-        if (pid <= 0 || tree_has(tree, pid) || !cv__process_stat(pid, &stat)) {
+        if (pid <= 0 || tree_has(tree, pid) || !process_stat(pid, &stat)) {
             continue;
         }
         const bool is_child = stat.parent == tree->root;
@@ -206,7 +207,7 @@ static bool entry_signal(const struct cv_tree *tree, const struct cv_tree_entry 
     }
     struct cv_process_stat stat;
     bool is_sent = false;
-    if (cv__process_stat(entry->pid, &stat) &&
+    if (process_stat(entry->pid, &stat) &&
         (stat.parent == entry->parent || stat.parent == tree->root) &&
         (except_group == 0 || stat.group != except_group)) {
         /* Without pidfds (before Linux 5.3, or no descriptor left) the pid may be another's. */

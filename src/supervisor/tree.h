@@ -33,9 +33,6 @@ struct cv_process_stat {
     pid_t group;
 };
 
-/* False: there is no such process any more. */
-bool cv__process_stat(pid_t pid, struct cv_process_stat *ret_stat);
-
 /* Reads the line of /proc/PID/stat. The name in it may contain anything, even ") R 1". */
 bool cv__process_stat_parse(const char *line, struct cv_process_stat *ret_stat);
 
