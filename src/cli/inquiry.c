@@ -298,7 +298,7 @@ int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t tok
         cv__print(stdout, "%s: %s\n", name, who);
         return EXIT_FINE;
     }
-    cv__complain("%s: %s: %s did not take it", name, who, heir);
+    cv__complain("%s: %s; %s did not take over", name, who, heir);
     return EXIT_NO;
 }
 

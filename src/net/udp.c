@@ -22,9 +22,10 @@ int cv__udp_resolve(const char *host, uint16_t port, int family, struct cv_udp_a
     (void)snprintf(service, sizeof service, "%u", port);
     const int failed = getaddrinfo(host, service, &hints, &found);
     if (failed == EAI_ADDRFAMILY) {
-        return cv__fail(reterr, CV_E_INVALID,
-                        "'%s' has no %s address, as this member has: all must be of one kind", host,
-                        family == AF_INET ? "IPv4" : "IPv6");
+        return cv__fail(
+            reterr, CV_E_INVALID,
+            "'%s' has no %s address: all members must use the same kind, as this one does", host,
+            family == AF_INET ? "IPv4" : "IPv6");
     }
     if (failed != 0) {
         return cv__fail(reterr, CV_E_INVALID, "'%s' has no address here: %s", host,

@@ -166,7 +166,7 @@ def resign_says_that_the_heir_does_not_lead(stage):
     await_that(lambda: len(told(stage)["waiting"]) == 2, "both wait")
     stage.stop(stage.process[heir].pid)
     done = stage.conclave("resign", "--to", heir, "--wait", "30s")
-    if done.returncode != 1 or f"{heir} did not take it" not in done.stderr or \
+    if done.returncode != 1 or f"{heir} did not take over" not in done.stderr or \
             told(stage)["leader"] not in (first, other):
         raise Failure(f"resign: {done.returncode} {done.stdout}{done.stderr}")
 

@@ -543,7 +543,7 @@ def resign_says_whether_the_heir_leads():
     now = json.loads(ask("status", "e", "--via", via, "--json"))["leader"]
     print(f"# {said.returncode}: {said.stdout}{said.stderr}")
     check(f"{now} leads: {said}", said.returncode == (0 if now == young else 1) and f"e: {now} leads now" in
-          said.stdout + said.stderr and (now == young or f"{young} did not take it" in said.stderr))
+          said.stdout + said.stderr and (now == young or f"{young} did not take over" in said.stderr))
     cluster.close()
 
 
