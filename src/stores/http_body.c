@@ -27,10 +27,11 @@ bool cv__http_body_add(struct cv_http_body *body, const char *data, size_t bytes
     return true;
 }
 
-bool cv__http_tell_line(struct cv_http_body *body, void (*tell)(void *user, const char *line),
-                        void *user)
+bool cv__http_tell_line(struct cv_http_call *call)
 {
-    char *end = tell != NULL && body->bytes > 0 ? memchr(body->text, '\n', body->bytes) : NULL;
+    struct cv_http_body *body = &call->body;
+    char *end =
+        call->line != NULL && body->bytes > 0 ? memchr(body->text, '\n', body->bytes) : NULL;
     if (end == NULL) {
         return false;
     }
@@ -39,10 +40,20 @@ bool cv__http_tell_line(struct cv_http_body *body, void (*tell)(void *user, cons
     body->bytes -= (size_t)(end - body->text) + 1;
     memmove(body->text, end + 1, body->bytes + 1); /* with the final zero */
     if (line != NULL) {                            /* otherwise memory is out */
-        tell(user, line);                          /* may cancel the call, and the body with it */
+        call->line(call->user, line);              /* may cancel the call, and the body with it */
         free(line);
     }
     return true;
+}
+
+void cv__http_tell_done(struct cv_http_call *call, long status, const char *why)
+{
+    const struct cv_http_result result = {.status = status,
+                                          .body = call->body.text != NULL ? call->body.text : "",
+                                          .body_bytes = call->body.bytes,
+                                          .why = why};
+    call->done(call->user, &result);
+    free(call->body.text);
 }
 
 bool cv__http_wants_tls(const struct cv_http_body *body)

@@ -61,13 +61,9 @@ struct call {
     struct connection *connection;
     int64_t timeout_ns, deadline_ns;
     struct cv_http_answer answer;
-    struct cv_http_body body;
     bool is_answered;    /* OVER: there is a whole answer */
     bool is_turned_away; /* OVER: the server answered with nothing, or with something else */
     char why[512];       /* OVER without an answer; before: of the latest address that failed */
-    void (*line)(void *user, const char *line);
-    void (*done)(void *user, const struct cv_http_result *result);
-    void *user;
 };
 
 /* Invariant: in the list of its client until it is closed. */
@@ -202,7 +198,7 @@ static void call_free(struct call *call)
     }
     call_detach(call);
     request_drop(call->request);
-    free(call->body.text);
+    free(call->base.body.text);
     free(call);
 }
 
@@ -244,23 +240,17 @@ static void say_how_it_failed(const struct call *call, char *ret_why, size_t why
 static void tell_done(struct call *call)
 {
     char why[sizeof call->why + 64] = "";
-    const bool is_good = call->is_answered && !cv__http_wants_tls(&call->body);
+    const bool is_good = call->is_answered && !cv__http_wants_tls(&call->base.body);
     if (is_good) {
         client_of(call)->has_answer = true;
     } else {
         say_how_it_failed(call, why, sizeof why);
     }
-    char *body = call->body.text;
-    const struct cv_http_result result = {.status = is_good ? call->answer.status : 0,
-                                          .body = body != NULL ? body : "",
-                                          .body_bytes = call->body.bytes,
-                                          .why = why};
-    void (*done)(void *user, const struct cv_http_result *result) = call->done;
-    void *user = call->user;
-    call->body.text = NULL;
+    const long status = is_good ? call->answer.status : 0;
+    struct cv_http_call ended = call->base;
+    call->base.body.text = NULL; /* it outlives the call */
     call_free(call);
-    done(user, &result); /* may end everything */
-    free(body);
+    cv__http_tell_done(&ended, status, why);
 }
 
 static void timer_set(struct plain *http);
@@ -269,7 +259,7 @@ static void tell_all(struct plain *http)
 {
     /* From the start after each one: the user may have changed the list. */
     for (struct call *call = http->calls; call != NULL && !http->is_closing;) {
-        if (cv__http_tell_line(&call->body, call->line, call->user)) {
+        if (cv__http_tell_line(&call->base)) {
             call = http->calls;
         } else if (call->state == OVER) {
             tell_done(call);
@@ -316,7 +306,7 @@ static void take_data(struct connection *connection, const char *data, size_t by
         const char *body;
         size_t body_bytes;
         at += cv__http_answer_read(answer, data + at, bytes - at, &body, &body_bytes);
-        if (!cv__http_body_add(&call->body, body, body_bytes)) {
+        if (!cv__http_body_add(&call->base.body, body, body_bytes)) {
             call_fail(call, "the answer of %s is too long", call->authority);
             return;
         }
@@ -342,7 +332,7 @@ static void call_again(struct call *call)
         }
     }
     call->state = QUEUED;
-    if (call->line != NULL) {
+    if (call->base.line != NULL) {
         call->deadline_ns = now_ns() + call->timeout_ns;
     }
 }
@@ -419,7 +409,7 @@ static void call_send(struct call *call, struct connection *connection)
     call->connection = connection;
     call->state = SENT;
     call->answer = (struct cv_http_answer){0};
-    if (call->line != NULL) {
+    if (call->base.line != NULL) {
         call->deadline_ns = NEVER; /* a stream lasts */
     }
     connection->writing.data = connection;
@@ -771,7 +761,8 @@ static struct cv_http_call *plain_post(struct cv_http *base, const struct cv_htt
     if (call == NULL) {
         return NULL;
     }
-    call->base.http = base;
+    call->base = (struct cv_http_call){
+        .http = base, .line = post->line, .done = post->done, .user = post->user};
     memcpy(call->authority, authority, authority_bytes);
     call->request = request_new(post, call->authority, authority + authority_bytes);
     if (call->request == NULL) {
@@ -780,9 +771,6 @@ static struct cv_http_call *plain_post(struct cv_http *base, const struct cv_htt
     }
     call->timeout_ns = cv__max64(NS_PER_MS, post->timeout_ns);
     call->deadline_ns = now_ns() + call->timeout_ns;
-    call->line = post->line;
-    call->done = post->done;
-    call->user = post->user;
     *http->calls_end = call;
     http->calls_end = &call->next;
     start_queued(http);

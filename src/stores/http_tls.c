@@ -18,13 +18,9 @@ struct call {
     CURL *curl;
     struct curl_slist *headers;
     char *request;
-    struct cv_http_body body;
     char error[CURL_ERROR_SIZE];
     bool is_done;
     CURLcode code;
-    void (*line)(void *user, const char *line);
-    void (*done)(void *user, const struct cv_http_result *result);
-    void *user;
 };
 
 struct secure {
@@ -72,7 +68,7 @@ static void call_free(struct call *call)
     curl_easy_cleanup(call->curl);
     curl_slist_free_all(call->headers);
     free(call->request);
-    free(call->body.text);
+    free(call->base.body.text);
     free(call);
 }
 
@@ -123,17 +119,10 @@ static void tell_done(struct call *call)
     } else {
         (void)snprintf(why, sizeof why, "%s%s", said, advice(call));
     }
-    char *body = call->body.text;
-    const struct cv_http_result result = {.status = status,
-                                          .body = body != NULL ? body : "",
-                                          .body_bytes = call->body.bytes,
-                                          .why = why};
-    void (*done)(void *user, const struct cv_http_result *result) = call->done;
-    void *user = call->user;
-    call->body.text = NULL;
+    struct cv_http_call ended = call->base;
+    call->base.body.text = NULL; /* it outlives the call */
     call_free(call);
-    done(user, &result); /* may end everything */
-    free(body);
+    cv__http_tell_done(&ended, status, why);
 }
 
 static void tell_all(struct secure *http)
@@ -147,7 +136,7 @@ static void tell_all(struct secure *http)
     }
     /* From the start after each one: the user may have changed the list. */
     for (struct call *call = http->calls; call != NULL && !http->is_closing;) {
-        if (cv__http_tell_line(&call->body, call->line, call->user)) {
+        if (cv__http_tell_line(&call->base)) {
             call = http->calls;
         } else if (call->is_done) {
             tell_done(call);
@@ -164,7 +153,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *user)
 {
     struct call *call = user;
     const size_t bytes = size * count;
-    return cv__http_body_add(&call->body, data, bytes) ? bytes : 0; /* 0 ends the call */
+    return cv__http_body_add(&call->base.body, data, bytes) ? bytes : 0; /* 0 ends the call */
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -311,12 +300,10 @@ static struct cv_http_call *secure_post(struct cv_http *base, const struct cv_ht
     if (call == NULL) {
         return NULL;
     }
-    call->base.http = base;
+    call->base = (struct cv_http_call){
+        .http = base, .line = post->line, .done = post->done, .user = post->user};
     call->next = http->calls;
     http->calls = call;
-    call->line = post->line;
-    call->done = post->done;
-    call->user = post->user;
     call->request = strdup(post->body);
     call->curl = curl_easy_init();
     call->headers = curl_slist_append(NULL, "Content-Type: application/json");
