@@ -16,6 +16,7 @@
 /* ---- Complaints ------------------------------------------------------------------------------ */
 
 #define LINE_BYTES 4096
+#define VISIBLE_BYTES (4 * LINE_BYTES) /* a line that consists of control characters, and its end */
 
 /* C0, DEL, and C1 in UTF-8 (0xc2 0x80..0x9f) or alone, which some terminals obey as well. Bytes of
  * other characters stay: in UTF-8 they follow one of at least 0xc2. */
@@ -41,33 +42,44 @@ static size_t character_bytes(const char *at, size_t bytes)
     return length;
 }
 
-static void write_visibly(FILE *out, const char *text, size_t bytes)
+/* Control characters become \xNN, four bytes each. Returns the length of what was written. */
+static size_t make_visible(const char *text, size_t bytes, char *ret_text)
 {
+    size_t length = 0;
     for (size_t i = 0; i < bytes;) {
         const size_t control = control_bytes(text + i, bytes - i);
         for (size_t k = 0; k < control; k++) {
-            (void)fprintf(out, "\\x%02x", (unsigned)(unsigned char)text[i + k]);
+            (void)snprintf(ret_text + length, 5, "\\x%02x", (unsigned)(unsigned char)text[i + k]);
+            length += 4;
         }
         const size_t plain = control == 0 ? character_bytes(text + i, bytes - i) : 0;
-        (void)fwrite(text + i, 1, plain, out);
+        memcpy(ret_text + length, text + i, plain);
+        length += plain;
         i += control + plain;
     }
+    return length;
 }
 
 static void complain(const char *format, va_list args) CV_PRINTF(1, 0);
 
+/* In one write(2): other threads and processes write to the same file. */
 static void complain(const char *format, va_list args)
 {
+    static const char begin[] = "conclave: ";
     char line[LINE_BYTES]; /* a longer message is cut off */
+    char shown[sizeof begin + VISIBLE_BYTES];
     (void)vsnprintf(line, sizeof line, format, args);
-    (void)fputs("conclave: ", stderr);
-    write_visibly(stderr, line, strlen(line));
-    (void)fputc('\n', stderr);
+    size_t length = sizeof begin - 1;
+    memcpy(shown, begin, length);
+    length += make_visible(line, strlen(line), shown + length);
+    shown[length++] = '\n';
+    (void)fwrite(shown, 1, length, stderr);
 }
 
 void cv__print(FILE *out, const char *format, ...)
 {
     char line[LINE_BYTES];
+    char shown[VISIBLE_BYTES];
     const size_t format_bytes = strlen(format);
     const bool ends_line = format_bytes > 0 && format[format_bytes - 1] == '\n';
     va_list args;
@@ -76,10 +88,11 @@ void cv__print(FILE *out, const char *format, ...)
     va_end(args);
     size_t bytes = strlen(line);
     bytes -= ends_line && bytes > 0 && line[bytes - 1] == '\n';
-    write_visibly(out, line, bytes);
+    size_t length = make_visible(line, bytes, shown);
     if (ends_line) {
-        (void)fputc('\n', out);
+        shown[length++] = '\n';
     }
+    (void)fwrite(shown, 1, length, out);
 }
 
 void cv__complain(const char *format, ...)

@@ -24,7 +24,8 @@ enum {
  * bytes. */
 void cv__print(FILE *out, const char *format, ...) CV_PRINTF(2, 3);
 
-/* "conclave: ..." and a newline on stderr, with control characters as in cv__print(). */
+/* "conclave: ..." and a newline on stderr, with control characters as in cv__print(). All of it is
+ * one write(2), so that lines of several threads and processes are not mixed. */
 void cv__complain(const char *format, ...) CV_PRINTF(1, 2);
 
 /* The command line is wrong: complains, and returns EXIT_USAGE. */
