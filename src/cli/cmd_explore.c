@@ -508,7 +508,7 @@ const struct cv_verb cv__verb_explore = {
         "  --budget LIST    number of faults of each kind, as in crash=1,recover=1,loss=2:\n"
         "                   crash recover loss late duplicate reorder pause partition resign\n"
         "                   restart witness one-way reboot disk slow\n"
-        "  --property NAME  check this property, promised or not; may be repeated\n"
+        "  --property NAME  check only this property, promised or not; may be repeated\n"
         "  --settle         also check liveness: after the settling time without a fault\n"
         "  --drift[=RATES]  each clock slow, exact or fast by 1/11, in all combinations; or with\n"
         "                   these rates, a letter (s e f) for each node, and for a store\n"
