@@ -8,6 +8,7 @@
 #include "core/errors.h"
 #include "core/options.h"
 #include "core/text.h"
+#include "os/descriptor.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -651,11 +652,15 @@ static uint32_t say_once(cv_cluster_say *say, void *user, const char *why)
     return 1;
 }
 
-uint32_t cv__cluster_check(const char *path, struct cv_cluster *ret_cluster, cv_cluster_say *say,
-                           void *user)
+static int open_file(const char *path)
 {
-    const int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* of a FIFO: at once */
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* of a FIFO: at once */
+}
+
+/* Closes the file. If fd is -1, errno says why. */
+static uint32_t check_file(int fd, const char *path, struct cv_cluster *ret_cluster,
+                           cv_cluster_say *say, void *user)
+{
     struct stat status;
     char *text = NULL;
     uint32_t mistake_count;
@@ -685,6 +690,12 @@ uint32_t cv__cluster_check(const char *path, struct cv_cluster *ret_cluster, cv_
     return mistake_count;
 }
 
+uint32_t cv__cluster_check(const char *path, struct cv_cluster *ret_cluster, cv_cluster_say *say,
+                           void *user)
+{
+    return check_file(open_file(path), path, ret_cluster, say, user);
+}
+
 struct first {
     const char *path;
     struct cv_errtext *reterr;
@@ -708,7 +719,11 @@ static void say_first(void *user, uint32_t line, const char *text)
 int cv__cluster_read(const char *path, struct cv_cluster *ret_cluster, struct cv_errtext *reterr)
 {
     struct first first = {.path = path, .reterr = reterr};
-    return cv__cluster_check(path, ret_cluster, say_first, &first) == 0 ? CV_OK : CV_E_INVALID;
+    const int fd = open_file(path);
+    if (fd < 0 && cv__descriptor_code(errno, CV_OK) != CV_OK) {
+        return cv__fail(reterr, CV_E_LIMIT, "cannot read '%s': %s", path, strerror(errno));
+    }
+    return check_file(fd, path, ret_cluster, say_first, &first) == 0 ? CV_OK : CV_E_INVALID;
 }
 
 const struct cv_cluster_member *cv__cluster_find(const struct cv_cluster *cluster, const char *name)

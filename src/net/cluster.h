@@ -74,7 +74,7 @@ uint32_t cv__cluster_check(const char *path, struct cv_cluster *ret_cluster, cv_
                            void *user);
 
 /* The same for callers that want one line: CV_OK, or CV_E_INVALID and the first mistake as
- * "FILE:LINE: text". */
+ * "FILE:LINE: text". CV_E_LIMIT: no descriptors are left. */
 CV_NODISCARD int cv__cluster_read(const char *path, struct cv_cluster *ret_cluster,
                                   struct cv_errtext *reterr);
 

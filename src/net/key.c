@@ -3,6 +3,7 @@
 
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +88,8 @@ int cv__key_read(const char *path, struct cv_key *ret_key, struct cv_errtext *re
         if (fd >= 0) {
             (void)close(fd); /* only read */
         }
-        return cv__fail(reterr, CV_E_IO, "cannot read the key file '%s': %s", path, strerror(why));
+        return cv__fail(reterr, cv__descriptor_code(why, CV_E_IO),
+                        "cannot read the key file '%s': %s", path, strerror(why));
     }
     if (!S_ISREG(status.st_mode)) {
         (void)close(fd); /* only read */

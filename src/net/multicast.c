@@ -3,6 +3,7 @@
 
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/descriptor.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -91,7 +92,8 @@ int cv__multicast_open(struct cv_multicast *m, const struct cv_multicast_where *
     if (m->fd < 0 || !set_up(m->fd, where, &request)) {
         const int why = errno;
         cv__multicast_close(m);
-        return cv__fail(reterr, CV_E_IO, "cannot join %s:%u on '%s': %s", where->group, where->port,
+        return cv__fail(reterr, cv__descriptor_code(why, CV_E_IO), "cannot join %s:%u on '%s': %s",
+                        where->group, where->port,
                         where->interface != NULL ? where->interface : "default route",
                         strerror(why));
     }

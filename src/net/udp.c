@@ -3,6 +3,7 @@
 
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/descriptor.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -26,6 +27,11 @@ int cv__udp_resolve(const char *host, uint16_t port, int family, struct cv_udp_a
             reterr, CV_E_INVALID,
             "'%s' has no %s address: all members must use the same kind, as this one does", host,
             family == AF_INET ? "IPv4" : "IPv6");
+    }
+    if (failed == EAI_SYSTEM) {
+        const int why = errno;
+        return cv__fail(reterr, cv__descriptor_code(why, CV_E_INVALID),
+                        "'%s' has no address here: %s", host, strerror(why));
     }
     if (failed != 0) {
         return cv__fail(reterr, CV_E_INVALID, "'%s' has no address here: %s", host,
@@ -93,7 +99,8 @@ int cv__udp_open(const struct cv_udp_address *address, int *ret_fd, struct cv_er
                             "of it needs a file with other ports), or another program has the port",
                             port, host);
         }
-        return cv__fail(reterr, why == EADDRNOTAVAIL ? CV_E_INVALID : CV_E_IO,
+        return cv__fail(reterr,
+                        why == EADDRNOTAVAIL ? CV_E_INVALID : cv__descriptor_code(why, CV_E_IO),
                         "cannot use %s port %s: %s", host, port, strerror(why));
     }
     const int bytes = QUEUE_BYTES;

@@ -3,6 +3,7 @@
 
 #include "core/errors.h"
 #include "core/types.h"
+#include "os/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,9 @@ int cv__file_lock(const char *path, int *ret_fd, struct cv_errtext *reterr)
     (void)snprintf(name, sizeof name, "%s.lock", path);
     const int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", name, strerror(errno));
+        const int why = errno;
+        return cv__fail(reterr, cv__descriptor_code(why, CV_E_STORE), "cannot open '%s': %s", name,
+                        strerror(why));
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         const int why = errno;

@@ -8,6 +8,7 @@
 
 #include "core/bytes.h"
 #include "core/errors.h"
+#include "os/descriptor.h"
 #include "os/file.h"
 
 #include <errno.h>
@@ -212,7 +213,9 @@ int cv__slots_open(const char *path, const struct cv_slots_owner *owner,
         if (s->fd >= 0) {
             code = load(s, reterr);
         } else if (errno != ENOENT) {
-            code = cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", path, strerror(errno));
+            const int why = errno;
+            code = cv__fail(reterr, cv__descriptor_code(why, CV_E_STORE), "cannot open '%s': %s",
+                            path, strerror(why));
         }
     }
     if (code != CV_OK) {

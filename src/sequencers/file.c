@@ -22,6 +22,7 @@
 #include "core/errors.h"
 #include "core/sequence.h"
 #include "core/types.h"
+#include "os/descriptor.h"
 #include "os/file.h"
 #include "os/worker.h"
 
@@ -316,12 +317,15 @@ static int file_open(uv_loop_t *loop, const char *where, const struct cv_sequenc
     int result = CV_OK;
     f->fd = open(where, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (f->fd < 0) {
-        result = cv__fail(reterr, CV_E_STORE, "cannot open '%s': %s", where, strerror(errno));
+        const int why = errno;
+        result = cv__fail(reterr, cv__descriptor_code(why, CV_E_STORE), "cannot open '%s': %s",
+                          where, strerror(why));
         goto failed;
     }
     if (!read_boot_id(f->boot)) {
-        result = cv__fail(reterr, CV_E_IO, "cannot read the boot id of this machine: %s",
-                          strerror(errno));
+        const int why = errno;
+        result = cv__fail(reterr, cv__descriptor_code(why, CV_E_IO),
+                          "cannot read the boot id of this machine: %s", strerror(why));
         goto failed;
     }
     result = cv__worker_new(loop, &f->worker, reterr);

@@ -6,11 +6,13 @@
  * that was set back, a timer that is not armed, and a buffer smaller than it has to be. */
 #include "support/support.h"
 
+#include <arpa/inet.h>
 #include <conclave/conclave.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -300,11 +302,14 @@ static void noise_from_a_peer(void **unused)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-/* Every number of descriptors below what an election needs gives an error code, never an abort. */
-static void no_descriptors_for_an_election(void **unused)
+/* Every number of descriptors below what an election needs gives CV_E_LIMIT: nothing is wrong with
+ * the address or the files. */
+static void opens_only_with_enough_descriptors(const char *address)
 {
-    (void)unused;
     struct rlimit usual, few;
+    struct cv_election_options options = CV_ELECTION_OPTIONS_INIT;
+    options.node = "a";
+    options.accepts_two_leaders = true;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
     uint32_t refused = 0;
     int code = CV_E_LIMIT;
@@ -314,17 +319,55 @@ static void no_descriptors_for_an_election(void **unused)
         few = usual;
         few.rlim_cur = limit;
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-        code = cv_open(&e, "x", "sqlite:limit", NULL, &why);
+        code = cv_open(&e, "x", address, &options, &why);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
         if (code == CV_OK) {
             cv_close(e);
         } else if (code != CV_E_LIMIT) {
-            fail_msg("%u descriptors: %s: %s", (unsigned)limit, cv_strerror(code), why.text);
+            fail_msg("%s with %u descriptors: %s: %s", address, (unsigned)limit, cv_strerror(code),
+                     why.text);
         }
         refused += code != CV_OK;
     }
     assert_int_equal(code, CV_OK);
     assert_true(refused > 0);
+}
+
+/* A port that was free a moment ago. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t bytes = sizeof at;
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    (void)close(fd);
+    return ntohs(at.sin_port);
+}
+
+static void no_descriptors_for_an_election(void **unused)
+{
+    (void)unused;
+    char address[NOISE_BYTES * 2];
+    opens_only_with_enough_descriptors("sqlite:limit");
+    (void)snprintf(address, sizeof address,
+                   "multicast:239.255.1.7:%u?interface=127.0.0.1&insecure&sequencer=file:numbers",
+                   free_port());
+    opens_only_with_enough_descriptors(address);
+
+    FILE *key = fopen("key", "w");
+    assert_non_null(key);
+    assert_int_equal(fchmod(fileno(key), 0600), 0);
+    (void)fprintf(key, "conclave-key-1 %064d\n", 7);
+    assert_int_equal(fclose(key), 0);
+    FILE *file = fopen("cluster.ini", "w");
+    assert_non_null(file);
+    (void)fprintf(file,
+                  "[cluster]\nname = one\ngeneration = 1\nkey = key\nstate = .\nwitness = no\n"
+                  "realtime = no\n[member a]\nid = 1\naddress = 127.0.0.1:%u\n",
+                  free_port());
+    assert_int_equal(fclose(file), 0);
+    opens_only_with_enough_descriptors("peers:cluster.ini");
 }
 
 /* Runs in a process of its own as an ordinary user: limits do not hold for the superuser. */
