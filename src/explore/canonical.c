@@ -24,8 +24,8 @@ static const struct explore_row rows[] = {
      "lease=12t poll=12t rest=14t", 24, false, 0, 0, explore_canonical_lease, NULL, NULL},
     {"anon", "eta=2t eps=8t sequencer-time=2t R=2", "eps=24t", 32, false, 0, 0,
      explore_canonical_anon, NULL, NULL},
-    {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", "delta=3t ep=1t expires=8t lock=12t",
-     16, true, 2, 0, explore_canonical_local, NULL, NULL},
+    {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", "delta=4t ep=1t expires=10t lock=14t",
+     16, true, 1, 0, explore_canonical_local, NULL, NULL},
 };
 
 const struct explore_row *explore_row_find(const struct cv_protocol *protocol)
@@ -249,6 +249,94 @@ static void canonical_stamps(const struct explore_model *model, struct explore_w
     }
 }
 
+/* ---- Stamps of clocks that drift ------------------------------------------------------------- */
+
+/* The two instants of an echo, A and B, enter a bound only as B(1 - rho) - A(1 + rho) (see
+ * core/failaware.c). So both may be moved, as long as this value stays the same: A by 10 parts and
+ * B by 12, because rho is 1/11. B is moved by whole ticks of its clock, so nothing is rounded. */
+#define AHEAD (EXPLORE_DRIFT_PARTS + 1)
+#define BEHIND (EXPLORE_DRIFT_PARTS - 1)
+
+static void make_drifting_younger(const struct explore_model *model, struct cv_echo *echo,
+                                  int64_t until_ns)
+{
+    const int64_t ticks = (until_ns - echo->received_ns) / model->tick_ns;
+    echo->received_ns += ticks * model->tick_ns;
+    echo->peer_sent_ns += ticks * (model->tick_ns / AHEAD * BEHIND);
+}
+
+/* `received`, `sent`: how long ago B and A were, each on its own clock. That value never falls as
+ * time passes, because rho is the bound on drift. If it is above all that a core distinguishes, it
+ * does not matter how far. Values of worlds differ by microseconds, or by what was rounded. */
+static int64_t clamp_drifting(const struct explore_model *model, int64_t received_ns,
+                              int64_t sent_ns)
+{
+    if (model->bound_ns == INT64_MAX) {
+        return sent_ns;
+    }
+    const int64_t limit_ns = EXPLORE_DRIFT_PARTS * model->bound_ns + BEHIND * received_ns;
+    return AHEAD * sent_ns > limit_ns - NS_PER_US ? limit_ns / AHEAD : sent_ns;
+}
+
+/* A stamp of a clock that has started again since is not used. */
+static bool is_of_this_boot(const struct explore_model *model, struct explore_world *w,
+                            const struct cv_echo *echo, uint32_t peer)
+{
+    return echo->peer_boot == explore_node_at(model, w, peer)->boot;
+}
+
+static void canonical_drifting_echoes(const struct explore_model *model, struct explore_world *w)
+{
+    for (uint32_t i = 0; i < model->node_count; i++) {
+        const int64_t now_ns = explore_now_ns(i);
+        for (uint32_t j = 0; j < model->node_count; j++) {
+            struct cv_echo *echo = &explore_node_at(model, w, i)->echo[j];
+            if (echo->peer_sent_ns == 0) {
+                continue;
+            }
+            make_drifting_younger(model, echo, now_ns);
+            const int64_t sent_ns = is_of_this_boot(model, w, echo, j)
+                                        ? clamp_drifting(model, now_ns - echo->received_ns,
+                                                         explore_now_ns(j) - echo->peer_sent_ns)
+                                        : 0;
+            echo->peer_sent_ns = explore_now_ns(j) - sent_ns;
+        }
+    }
+}
+
+/* Of a message's own stamp C and the echo's B only the difference matters for its bound; C becomes
+ * the A of the receiver's echo. */
+static void canonical_drifting_message(const struct explore_model *model, struct explore_world *w,
+                                       struct explore_message *m)
+{
+    struct cv_stamp *stamp = &m->stamp;
+    struct cv_echo *echo = &stamp->echo;
+    const int64_t now_ns = explore_now_ns(m->to);
+    if (echo->peer_sent_ns != 0) {
+        make_drifting_younger(model, echo, stamp->sent_ns);
+        CV_ASSERT(echo->received_ns == stamp->sent_ns); /* both at a tick of the sender */
+    }
+    stamp->sent_ns = cv__max64(stamp->sent_ns, explore_now_ns(m->from) - model->bound_ns);
+    if (echo->peer_sent_ns != 0) {
+        echo->received_ns = stamp->sent_ns;
+        const int64_t sent_ns = is_of_this_boot(model, w, echo, m->to)
+                                    ? clamp_drifting(model, 0, now_ns - echo->peer_sent_ns)
+                                    : 0;
+        echo->peer_sent_ns = now_ns - sent_ns;
+    }
+}
+
+static void canonical_drifting_stamps(const struct explore_model *model, struct explore_world *w)
+{
+    canonical_drifting_echoes(model, w);
+    for (uint32_t i = 0; i < w->h.message_count; i++) {
+        struct explore_message *m = explore_message_at(model, w, i);
+        if (m->kind == EXPLORE_PEER && m->deferred == 0) { /* others have no stamps */
+            canonical_drifting_message(model, w, m);
+        }
+    }
+}
+
 /* The record of a node that will never start again. */
 static void forget_record(const struct explore_world *w, struct explore_node *n)
 {
@@ -285,8 +373,9 @@ void explore_canonical(const struct explore_model *model, struct explore_world *
     canonical_header(model, &world->h);
     canonical_messages(model, world);
     explore_service_canonical(model, world);
-    if (model->uses_bounds && model->config[0].drift_ppb == 0) {
-        canonical_stamps(model, world);
+    if (model->uses_bounds) {
+        (model->config[0].drift_ppb == 0 ? canonical_stamps : canonical_drifting_stamps)(model,
+                                                                                         world);
     }
     if (model->canonical != NULL) {
         model->canonical(model, world);

@@ -129,12 +129,24 @@ static int set_judged(struct explore_model *model, const struct explore_setting 
     return CV_OK;
 }
 
+/* The option `delta`, which every protocol that uses bounds has. */
+static int64_t delta_of(const struct explore_model *model)
+{
+    const struct cv_option *options = model->protocol->options;
+    uint32_t at = 0;
+    while (strcmp(options[at].name, "delta") != 0) {
+        at++;
+    }
+    return model->config[0].option[at];
+}
+
 /* A protocol that measures delays to choose its own times distinguishes larger ones too. */
 static void set_bound(struct explore_model *model, const struct explore_row *row)
 {
-    const int64_t delta_ns = model->properties.setting.delta_ns;
-    const bool is_known = delta_ns > 0 && model->properties.setting.delta_ns <= model->horizon_ns;
-    model->bound_ns = is_known ? row->bound_deltas * delta_ns + 2 * model->tick_ns : INT64_MAX;
+    const int64_t timely_ns = model->properties.setting.delta_ns;
+    const bool is_known = row->uses_bounds && timely_ns > 0 && timely_ns <= model->horizon_ns;
+    model->bound_ns =
+        is_known ? row->bound_deltas * delta_of(model) + 2 * model->tick_ns : INT64_MAX;
 }
 
 /* A late message is a disturbance. If every message may be late, nothing ever settles, and a search
