@@ -26,11 +26,7 @@ enum {
  * Instants of two lives are never compared: the machine may have booted in between, and its clock
  * started again near zero. `turn` and `turn_token`: the id from which the sender orders ids, and
  * when that was set. `leading`: the token of the present leadership, which may differ from the one
- * proposed; 0: none.
- *
- * 
- *
- *  */
+ * proposed; 0: none. */
 #define LOCAL_ELECTION_FIELDS(FIELD) \
     FIELD(U64, life)                 \
     FIELD(U64, request)              \
