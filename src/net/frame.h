@@ -16,7 +16,7 @@
  *
  * Replays: for each sender we keep the largest counter, and which of the 64 counters up to it were
  * received. A frame is accepted once, in any order within that window; older frames are refused.
- * Memory is bounded: CV_FRAME_SENDERS_MAX senders, 40 bytes each. A further sender replaces the one
+ * Memory is bounded: CV_FRAME_SENDERS_MAX senders, 72 bytes each. A further sender replaces the one
  * that was silent for longest, whose frames could then be replayed. A process that has just started
  * cannot recognise replayed frames of senders that it never heard. Protocols must tolerate that
  * (`anon` does: numbers only grow, and repeated messages do not renew trust).

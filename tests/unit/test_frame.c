@@ -4,6 +4,7 @@
 #include "support/support.h"
 
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,6 +213,36 @@ static void other_elections_and_other_traffic_are_foreign(void **unused)
     each_way(is_foreign);
 }
 
+/* The key of a sender is kept; the bytes are those of the plain function of libsodium, and members
+ * of earlier versions can open them. Twice: the first frame of a sender, and a later one. */
+static void frames_are_sealed_with_xchacha20_poly1305(void **unused)
+{
+    (void)unused;
+    const struct cv_key key = new_key();
+    struct cv_frames *a = end_of("nightly", &key);
+    struct cv_frames *b = end_of("nightly", &key);
+    uint8_t frame[ROOM], payload[ROOM];
+    char text[ROOM];
+    for (uint32_t i = 0; i < 2; i++) {
+        const size_t bytes = seal(a, "hello", frame);
+        const uint8_t *nonce = cv__frame_sender(frame); /* the counter follows */
+        assert_int_equal(crypto_aead_xchacha20poly1305_ietf_decrypt(
+                             payload, NULL, NULL, frame + CV_FRAME_HEAD_BYTES,
+                             bytes - CV_FRAME_HEAD_BYTES, frame, CV_FRAME_HEAD_BYTES, nonce,
+                             key.bytes),
+                         0);
+        assert_memory_equal(payload, "hello", 5);
+        assert_int_equal(crypto_aead_xchacha20poly1305_ietf_encrypt(
+                             frame + CV_FRAME_HEAD_BYTES, NULL, (const uint8_t *)"HELLO", 5, frame,
+                             CV_FRAME_HEAD_BYTES, NULL, nonce, key.bytes),
+                         0);
+        assert_int_equal(open_it(b, frame, bytes, text), CV_FRAME_ACCEPTED);
+        assert_string_equal(text, "HELLO");
+    }
+    cv__frames_free(a);
+    cv__frames_free(b);
+}
+
 static void the_payload_cannot_be_read_without_the_key(void **unused)
 {
     (void)unused;
@@ -335,6 +366,7 @@ int main(void)
         cmocka_unit_test(only_another_last_frame_is_accepted_after_a_senders_last_one),
         cmocka_unit_test(a_sender_with_another_key_is_not_heard),
         cmocka_unit_test(other_elections_and_other_traffic_are_foreign),
+        cmocka_unit_test(frames_are_sealed_with_xchacha20_poly1305),
         cmocka_unit_test(the_payload_cannot_be_read_without_the_key),
         cmocka_unit_test(many_senders_are_remembered),
         cmocka_unit_test(fates_have_names),
