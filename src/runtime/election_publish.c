@@ -175,7 +175,9 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
     if (leadership->token != 0) {
         s->token = leadership->token;
     }
-    (void)snprintf(s->leader, sizeof s->leader, "%s", leader);
+    if (strcmp(s->leader, leader) != 0) { /* not with each renewal */
+        (void)snprintf(s->leader, sizeof s->leader, "%s", leader);
+    }
     if (!is_renewal || !e->ignores_renewals) {
         s->reason = leadership->reason; /* a late reader must see that of the announced change */
         cv__election_announce(e);
