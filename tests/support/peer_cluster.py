@@ -264,10 +264,13 @@ class Cluster:
                 self.start(name)
                 _, token = self.agree(above=token - 1)
 
+    def describe(self):
+        """What each member sees and said last, and the status of those that have exited: for failures."""
+        return "; ".join(f"{n} {self.sees(n)}, exit status {self.processes[n].poll() if n in self.processes else '-'}, "
+                         f"said {self.said(n).splitlines()[-5:]}" for n in self.names)
+
     def agree(self, names=None, above=0):
-        return until(lambda: f"{names or list(self.processes)} agree on a leader above {above}: "
-                     f"{[self.sees(n) for n in self.names]} {[self.said(n) for n in self.names]} "
-                     f"{[(n, p.poll()) for n, p in self.processes.items()]}",
+        return until(lambda: f"{names or list(self.processes)} agree on a leader above {above}: {self.describe()}",
                      lambda: self.agreed(names, above))
 
     def settle(self):
@@ -279,7 +282,7 @@ class Cluster:
             if found is None or found not in since:
                 since.clear()
             return found if found and now - since.setdefault(found, now) > STEADY_S else None
-        return until(lambda: f"they stay with one leader: {[self.sees(n) for n in self.names]}", steady)
+        return until(lambda: f"they stay with one leader: {self.describe()}", steady)
 
     def others(self, name):
         return [n for n in self.names if n != name]
@@ -338,7 +341,7 @@ def random_faults(cluster, seconds, seed):
             cluster.end(name)
             cluster.wipe(name)
             cluster.start(name)
-            until(f"{name} has joined", lambda: cluster.has_state(name))
+            until(lambda who=name: f"{who} has joined: {cluster.describe()}", lambda who=name: cluster.has_state(who))
         elif action == "lose":
             cluster.proxy.loss = chance.random() * 0.3
             time.sleep(pause)
