@@ -11,14 +11,20 @@ class Skipped(Exception):
     pass
 
 
+TURN_S_MAX = 1  # a longer turn means that this process did not run: it was stopped, or the machine was
+
+
 def await_value(condition, seconds, pause=0.01):
-    """The value of the condition as soon as it is true; None: it never was."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    """The value of the condition as soon as it is true; None: it never was. A time in which this process was
+    stopped counts little, since what it waits for may have been stopped as well."""
+    left, last = seconds, time.monotonic()
+    while left > 0:
         value = condition()
         if value:
             return value
         time.sleep(pause)
+        now = time.monotonic()
+        left, last = left - min(now - last, TURN_S_MAX), now
     return None
 
 
