@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Every protocol among real members. Three on loopback elect a leader, and again after it was killed, stopped and
-continued, or restarted, and after members lost their states; five and seven elect again after it was killed. In
-network namespaces, where these can be made, three, five and seven elect again after it was cut off. So do three that
-lose every third message. In the end each cluster keeps one leader.
+"""Every protocol among real members. Three, five and seven on loopback elect a leader, and again after it was stopped
+and continued, or killed and restarted with its state or without. In network namespaces, where these can be made, they
+elect again after it was cut off in both directions or in one, and after cuts that leave a deaf member, a chain or a
+star. Three that lose every third message elect, and so do three that get a new key and a new version, one after the
+other. In the end each cluster keeps one leader.
 
 test_peers_protocols.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Protocols that promise at most one
 leader are judged by it; `conclave run` and cv_open() refuse the others, unless two leaders were accepted."""
 
+import json
 import pathlib
 import signal
 import subprocess
@@ -43,12 +45,30 @@ def agree_without(cluster, leader):
 
 
 def settle(cluster, protocol):
-    """With all members running; returns the token. A protocol that promises a rightful leader has it in the end."""
+    """With all members running; returns leader and token. A protocol that promises a rightful leader has it in the end."""
     rightful = {"bully": -1, "bully-modified": -1, "local": 0}
-    found = until(lambda: f"the rightful one leads: {[cluster.sees(n) for n in cluster.names]}", lambda: (
+    return until(lambda: f"the rightful one leads: {[cluster.sees(n) for n in cluster.names]}", lambda: (
         lambda settled: settled if protocol not in rightful or settled[0] == cluster.names[rightful[protocol]] else None)(
             cluster.settle()))
-    return found[1]
+
+
+def stop_leader(cluster):
+    leader, _ = cluster.agree()
+    stopped = cluster.processes[leader]
+    stopped.send_signal(signal.SIGSTOP)
+    agree_without(cluster, leader)
+    stopped.send_signal(signal.SIGCONT)
+    cluster.agree()
+
+
+def kill(cluster, name, wipes=False):
+    """It comes back when the others agree; with its state, or without."""
+    cluster.end(name)
+    if wipes:
+        cluster.wipe(name)
+    agree_without(cluster, name)
+    cluster.start(name)
+    return cluster.agree()[0]
 
 
 def story(protocol, options, allows_two):
@@ -56,27 +76,15 @@ def story(protocol, options, allows_two):
     if allows_two:
         refuse(cluster)
     cluster.start()
-    leader, _ = cluster.agree()
-    stopped = cluster.processes[leader]
-    stopped.send_signal(signal.SIGSTOP)
-    agree_without(cluster, leader)
-    stopped.send_signal(signal.SIGCONT)
-    leader, _ = cluster.agree()
-    cluster.end(leader)
-    agree_without(cluster, leader)
-    cluster.start(leader)  # with its state
-    leader, _ = cluster.agree()
+    stop_leader(cluster)
+    leader = kill(cluster, cluster.agree()[0])
     for name in (leader, cluster.others(leader)[0]):
-        cluster.end(name)
-        cluster.wipe(name)
-        agree_without(cluster, name)
-        cluster.start(name)
-        cluster.agree()
-    token = settle(cluster, protocol)
+        kill(cluster, name, wipes=True)
+    token = settle(cluster, protocol)[1]
     for name in cluster.names:  # all at once, with their states: what they forget now, no member knows
         cluster.end(name)
     cluster.start()
-    check("tokens grow", settle(cluster, protocol) > token)
+    check("tokens grow", settle(cluster, protocol)[1] > token)
     cluster.close()
 
 
@@ -92,6 +100,13 @@ KINDS = {
 }
 
 
+def lose_sight(cluster, is_cut, who, leader):
+    """With these directions cut, `who` no longer follows the leader."""
+    cluster.cut(is_cut)
+    until(lambda: f"{who} no longer follows {leader}: {cluster.describe()}", lambda: cluster.sees(who)[1] != leader)
+    cluster.heal()
+
+
 def in_namespaces(count, protocol, options, allows_two):
     cluster = Cluster(count, Wan, protocol=protocol, options=options, allows_two=allows_two)
     cluster.start()
@@ -99,6 +114,19 @@ def in_namespaces(count, protocol, options, allows_two):
     cluster.cut(lambda i, j: leader in (i, j))
     agree_without(cluster, leader)
     cluster.heal()
+    leader, _ = settle(cluster, protocol)
+    cluster.cut(lambda i, j: i == leader)  # no other member hears it
+    agree_without(cluster, leader)
+    cluster.heal()
+    leader, _ = settle(cluster, protocol)
+    deaf = cluster.others(leader)[0]
+    lose_sight(cluster, lambda i, j: j == deaf, deaf, leader)
+    leader, _ = settle(cluster, protocol)
+    chain = [leader] + cluster.others(leader)
+    lose_sight(cluster, lambda i, j: abs(chain.index(i) - chain.index(j)) > 1, chain[-1], leader)
+    leader, _ = settle(cluster, protocol)
+    hub, leaf = cluster.others(leader)[:2]
+    lose_sight(cluster, lambda i, j: hub not in (i, j), leaf, leader)
     settle(cluster, protocol)
     cluster.close()
 
@@ -106,11 +134,31 @@ def in_namespaces(count, protocol, options, allows_two):
 def on_loopback(count, protocol, options, allows_two):
     cluster = Cluster(count, protocol=protocol, options=options, allows_two=allows_two)
     cluster.start()
-    leader, _ = cluster.agree()
-    cluster.end(leader)
-    agree_without(cluster, leader)
-    cluster.start(leader)
+    stop_leader(cluster)
+    leader = kill(cluster, cluster.agree()[0])
+    kill(cluster, leader, wipes=True)
     settle(cluster, protocol)
+    cluster.close()
+
+
+def with_changes(protocol, options, allows_two):
+    """A new key, and a new version of the program, member by member; the others go on."""
+    cluster = Cluster(3, protocol=protocol, options=options, allows_two=allows_two)
+    ask("keygen", "--rotate", str(cluster.folder / "key"))
+    cluster.start()
+    cluster.agree()
+    for key, next_key, program in (("key", "key.next", "peers_claims"), ("key.next", "key", "peers_next"),
+                                   ("key.next", None, "peers_next")):
+        cluster.program = pathlib.Path(CLAIMS).parent / program
+        for name in cluster.names:
+            cluster.end(name)
+            agree_without(cluster, name)
+            cluster.write(name, key=key, more=f"next-key = {next_key}\n" if next_key else "")
+            cluster.start(name)
+            cluster.agree()
+    settle(cluster, protocol)
+    table = json.loads(ask("members", str(cluster.file("a")), "e", "--json"))
+    check(f"all are new, and use the new key: {table}", [m["version"] for m in table["members"]] == ["99.1.0"] * 3)
     cluster.close()
 
 
@@ -140,6 +188,7 @@ def tests_of(function, suffix, *count):
 
 
 sys.exit(run(tests_of(story, "") + tests_of(with_losses, "_with_losses") +
+             tests_of(with_changes, "_with_changes") +
              tests_of(on_loopback, "_of_five", 5) + tests_of(on_loopback, "_of_seven", 7) +
              tests_of(in_namespaces, "_of_three_in_namespaces", 3) + tests_of(in_namespaces, "_of_five_in_namespaces", 5) +
              tests_of(in_namespaces, "_of_seven_in_namespaces", 7), at_once=4))
