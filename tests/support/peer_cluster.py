@@ -193,6 +193,7 @@ class Cluster:
         subprocess.run([CONCLAVE, "keygen", str(self.folder / "key")], check=True)
         self.program = CLAIMS  # of members that are started from now on
         self.processes = {}
+        self.has_led = False  # a member was seen to lead
         for name in self.names:
             (self.folder / f"state-{name}").mkdir()
             self.write(name, more=more)
@@ -270,8 +271,10 @@ class Cluster:
                          f"said {self.said(n).splitlines()[-5:]}" for n in self.names)
 
     def agree(self, names=None, above=0):
-        return until(lambda: f"{names or list(self.processes)} agree on a leader above {above}: {self.describe()}",
-                     lambda: self.agreed(names, above))
+        found = until(lambda: f"{names or list(self.processes)} agree on a leader above {above}: {self.describe()}",
+                      lambda: self.agreed(names, above))
+        self.has_led = True
+        return found
 
     def settle(self):
         """Waits until all agree, for several times as long as it takes to suspect a silent leader."""
@@ -303,14 +306,22 @@ class Cluster:
             path.unlink()
 
     def close(self):
+        if self.has_led and self.processes:  # otherwise the judge would find nothing wrong
+            until("what a leader claims is recorded", lambda: any(
+                line.startswith("claim ") for n in self.names if self.log(n).exists()
+                for line in self.log(n).read_text().splitlines()))
         for name in list(self.processes):
             self.end(name)
         if self.proxy:
             self.proxy.close()
-        result = subprocess.run([CLAIMS, "judge"] + [str(self.log(n)) for n in self.names],
-                                capture_output=True, text=True)
+        result = self.judge()
         print(f"# {self.protocol}: {result.stdout.splitlines()[-1]}")
         check(f"at most one leader, and tokens grow: {result.stdout}", self.allows_two or result.returncode == 0)
+
+    def judge(self):
+        """Of what was recorded. Exit status 1: two led at once, or a token did not grow."""
+        return subprocess.run([CLAIMS, "judge"] + [str(self.log(n)) for n in self.names], capture_output=True, text=True,
+                              check=False)
 
 
 def random_faults(cluster, seconds, seed):

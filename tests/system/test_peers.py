@@ -25,6 +25,37 @@ from peer_cluster import (  # pylint: disable=wrong-import-position
 
 # ---- the tests ------------------------------------------------------------------------------------
 
+def judge_notices_two_leaders_and_tokens_that_do_not_grow():
+    """All tests below rely on it."""
+    cluster = Cluster(2)
+
+    def verdict(*logs):
+        for name, log in zip(cluster.names, logs):
+            cluster.log(name).write_text(log)
+        result = cluster.judge()
+        check(f"{result}", result.returncode == (1 if "broken: " in result.stdout else 0))
+        return sorted(line.split(": ")[1] for line in result.stdout.splitlines() if line.startswith("broken: "))
+
+    one = "claim 71 1000 5 2000\nclaim 71 1500 5 2500\n"  # renewed
+    check("one after the other", verdict(one, "claim 72 2500 6 3000\n") == [])
+    check("before the renewed lease is over", verdict(one, "claim 72 2499 6 3000\n") == ["at-most-one-leader"])
+    check("it has ended early", verdict(one + "end 71 2400\n", "claim 72 2400 6 3000\n") == [])
+    check("an earlier process has ended", verdict(one + "end 70 2400\n", "claim 72 2400 6 3000\n") == ["at-most-one-leader"])
+    check("the same token again", verdict(one, "claim 72 2600 5 3000\n") == ["token-monotonic"])
+    check("a smaller token", verdict(one, "claim 72 2600 4 3000\n") == ["token-monotonic"])
+
+
+def two_leaders_of_a_divided_cluster_are_noticed():
+    """The same with real members, of a protocol that does not exclude two leaders."""
+    cluster = Cluster(3, Proxy, protocol="bully", options="heartbeat = 30ms\ntimeout = 120ms\ndelta = 15ms\n", allows_two=True)
+    cluster.start()
+    leader, _ = cluster.agree()
+    cluster.cut(lambda i, j: leader in (i, j))
+    until(lambda: f"two lead, and the judge says so: {cluster.describe()}", lambda: (
+        lambda result: result.returncode == 1 and "broken: at-most-one-leader" in result.stdout)(cluster.judge()))
+    cluster.close()
+
+
 def members_elect_and_survive_kills_and_restarts():
     cluster = Cluster(3)
     cluster.start()
@@ -805,6 +836,8 @@ def run_moves_the_command_to_another_member():
 
 
 TESTS = [
+    judge_notices_two_leaders_and_tokens_that_do_not_grow,
+    two_leaders_of_a_divided_cluster_are_noticed,
     members_elect_and_survive_kills_and_restarts,
     stopped_leader_does_not_lead_when_it_wakes_up,
     woken_leader_neither_leads_nor_writes,
