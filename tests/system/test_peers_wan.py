@@ -5,17 +5,39 @@ losses and delays, restarted one after the other, with a new key. All their clai
 test_peers_wan.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py. Skipped where namespaces cannot be
 made. `make peers-soak` runs the random faults for longer: CHAOS_SECONDS, CHAOS_SEED."""
 
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 from peer_cluster import (  # pylint: disable=wrong-import-position
-    CONCLAVE, PACE, QUICK, Cluster, Wan, random_faults, run)
+    CONCLAVE, PACE, QUICK, Cluster, Wan, check, random_faults, run, running, until)
 
 LOCAL = "majority = yes\ndelta = 20ms\nsigma = 10ms\nep = 20ms\nexpires = 280ms\n"
 SECONDS, SEED = float(os.environ.get("CHAOS_SECONDS", 2)), int(os.environ.get("CHAOS_SEED", 1))
+
+
+def members_find_themselves_by_their_addresses():
+    """On hosts of their own they need no --node: each is the member with an address of its host."""
+    cluster = Cluster(3, Wan, options=QUICK)
+    via = f"peers:{cluster.file('a')}"
+    shutil.rmtree(cluster.folder / "state-b")  # one file for all, as on real hosts
+    inside = lambda name, *words: [*cluster.proxy.inside(name), CONCLAVE, *words, "--via", via]
+    for name in cluster.names:
+        with open(cluster.folder / f"{name}.out", "w") as output:
+            running.append(subprocess.Popen(inside(name, "elect", "e"), stdin=subprocess.DEVNULL, stdout=output))
+    said = lambda *words: subprocess.run(inside("b", *words), capture_output=True, text=True, check=False)
+    seen = until("all take part", lambda: (lambda s: s if len(s.get("waiting", [])) == 2 else None)(
+        json.loads(said("status", "e", "--json").stdout or "{}")))
+    check(f"{seen}", sorted([seen["leader"]] + [one["node"] for one in seen["waiting"]]) == cluster.names)
+    leading = [n for n in cluster.names if "(this process)" in (cluster.folder / f"{n}.out").read_text()]
+    check(f"{seen['leader']} knows that it leads: {leading}", seen["leader"] in leading)
+    reported = said("report", "e", "--load", "3")
+    check(f"{reported}", reported.returncode == 0)
+    cluster.close()
 
 
 def elect_despite_cuts(cluster):
@@ -107,7 +129,7 @@ def random_faults_of_five_with_local():
     random_faults_of(5, "local", LOCAL)
 
 
-sys.exit(run([three_members_whose_leader_is_cut_off, five_members_in_a_star_and_in_a_chain,
+sys.exit(run([members_find_themselves_by_their_addresses, three_members_whose_leader_is_cut_off, five_members_in_a_star_and_in_a_chain,
               seven_members_lose_a_tenth_and_restart_one_by_one, local_majority_whose_leader_is_cut_off,
               key_is_replaced_while_messages_are_lost, random_faults_of_three, random_faults_of_seven,
               random_faults_of_five_with_local], at_once=3))
