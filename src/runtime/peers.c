@@ -51,6 +51,8 @@ struct cv_peering {
     struct cv_joining_answer answer[CV_CLUSTER_MEMBERS_MAX];
     uint64_t dead[CV_CLUSTER_MEMBERS_MAX]; /* the life that its witness said is over; 0: none */
     struct cv_leadership leadership;       /* the latest that was told; its list is not kept */
+    int64_t reported[CV_INPUT_COUNT];      /* before it takes part: the core hears of it then */
+    uint32_t has_reported;                 /* bit i: of input i */
 
     uv_check_t turn;
     uv_timer_t tick;
@@ -253,6 +255,11 @@ static void take_part(struct cv_peering *p)
     CV_ASSERT(code == CV_OK); /* its record is in memory */
     if (!p->is_candidate) {
         cv__host_campaign(p->host, false);
+    }
+    for (uint32_t i = 0; i < CV_INPUT_COUNT; i++) {
+        if ((p->has_reported & BIT(i)) != 0) {
+            cv__host_report(p->host, (enum cv_input)i, p->reported[i]);
+        }
     }
     p->looked_ms = uv_now(p->setting.loop);
     (void)uv_timer_start(&p->tick, on_tick, GREETING_MS, GREETING_MS); /* has a callback */
@@ -465,8 +472,8 @@ static void take_guest_item(struct cv_peering *p, const struct cv_peers_item *it
         answer_guest(p, item);
     } else if (item->kind == CV_ITEM_REPORT && item->byte_count == CV_ITEM_REPORT_BYTES &&
                item->bytes[0] < CV_INPUT_COUNT) {
-        cv__host_report(p->host, (enum cv_input)item->bytes[0],
-                        (int64_t)cv__bytes_get(item->bytes + 1, 8));
+        cv__peering_report(p, (enum cv_input)item->bytes[0],
+                           (int64_t)cv__bytes_get(item->bytes + 1, 8));
         answer_guest(p, item);
     } else if (item->kind == CV_ITEM_RESIGN && item->byte_count == CV_ITEM_RESIGN_BYTES) {
         on_resign_item(p, item);
@@ -808,7 +815,13 @@ bool cv__peering_request_resign(struct cv_peering *p, cv_id heir)
 
 void cv__peering_report(struct cv_peering *p, enum cv_input input, int64_t value)
 {
-    cv__host_report(p->host, input, value);
+    CV_ASSERT(input < CV_INPUT_COUNT);
+    if (p->is_taking_part) {
+        cv__host_report(p->host, input, value);
+    } else {
+        p->reported[input] = value;
+        p->has_reported |= BIT(input);
+    }
 }
 
 int cv__peering_lifeline(const struct cv_peering *p)

@@ -761,6 +761,22 @@ def reported_history_decides_who_leads_next():
     cluster.close()
 
 
+def report_to_a_member_that_joins_is_kept():
+    """It counts when the member takes part."""
+    cluster = Cluster(3)
+    via = f"peers:{cluster.file('a')}"
+    cluster.start("a")
+    until("it answers", lambda: "joining" in subprocess.run(
+        [CONCLAVE, "members", str(cluster.file("a")), "e"], capture_output=True, text=True, check=False).stdout)
+    ask("report", "e", "--via", via, "--node", "a", "--history", "100")
+    cluster.start("b", "c")
+    leader, token = cluster.agree()
+    if leader != "a":  # it may have come too late for the first election
+        cluster.end(leader)
+        check("the longer history leads", cluster.agree(cluster.others(leader), token)[0] == "a")
+    cluster.close()
+
+
 def requests_of_a_site_decide_who_leads_next():
     cluster = Cluster(4, options=PACE + "oracle = request\n")
     site = {"a": "north", "b": "north", "c": "south", "d": "south"}
@@ -861,6 +877,7 @@ TESTS = [
     history_shows_what_the_members_saw,
     killed_leader_is_reported_as_died,
     reported_history_decides_who_leads_next,
+    report_to_a_member_that_joins_is_kept,
     requests_of_a_site_decide_who_leads_next,
     run_moves_the_command_to_another_member,
     run_says_that_a_short_lease_leaves_no_time_to_stop,
