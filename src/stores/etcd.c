@@ -49,7 +49,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALE_PART 10 /* a grant is renewed at once if a tenth of its prepared lease has passed */
 #define BEFORE_MAX 16 /* foreign keys that may stand between ours and the one before it */
 #define TTL_S_MAX (1000 * 24 * 3600)
 
@@ -244,10 +243,9 @@ static void answer_granted(struct cv_store *store)
     }
     record.remaining_ns = until_ns - now_ns;
     record.since_wall_ns = store->since_wall_ns;
-    if (store->is_taken && duration_ns < store->lease_ns - store->lease_ns / STALE_PART) {
-        store->remote.has_notification =
-            true; /* the lease was granted a while ago: renew it at once */
-    }
+    /* Renew it at once: the lease was granted a while ago, the value of the key still says since
+     * when it waited, and the note says nothing of this leadership yet. */
+    store->remote.has_notification = store->remote.has_notification || store->is_taken;
     store->is_taken = false;
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
                                                                .token = store->token,

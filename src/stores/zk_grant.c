@@ -111,7 +111,9 @@ static void answer_granted(struct cv_store *store)
     }
     if (store->token == 0) {
         store->token = store->own_czxid;
-        store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal */
+        store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal, ... */
+        store->remote.has_notification =
+            store->remote.has_notification || store->has_waited; /* ... which follows at once */
         cv__zk_note_begin(store);
     }
     store->granted_until_ns = one->asked_ns + duration_ns;
@@ -125,8 +127,7 @@ static void answer_granted(struct cv_store *store)
     (void)snprintf(store->record.resign_request, sizeof store->record.resign_request, "%s",
                    store->heir_requested);
     cv__zk_note_tell(store, &store->record);
-    store->remote.has_notification =
-        store->remote.has_notification || store->is_taken; /* renew it at once */
+    CV_ASSERT(!store->is_taken || store->has_waited);
     store->is_taken = false;
     cv__zk_answer(store, CV_STORE_GRANTED, duration_ns);
 }
@@ -237,6 +238,7 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     cv__zk_child_path(store, queue.before.name, before);
     store->is_next = strcmp(before, path) == 0;
     store->is_taken = false;
+    store->has_waited = true;
     if (strcmp(before, store->watched) != 0) {
         cv__zk_watch_end(&store->user, before, on_before);
     }

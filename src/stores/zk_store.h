@@ -66,6 +66,7 @@ struct cv_store {
     bool is_confirmed;          /* this session has created it, or was seen to own it */
     bool is_next;               /* only the holder was before it in the last list */
     bool is_taken;              /* granted by a proof that is a while old */
+    bool has_waited;            /* another node was before it: its value says since when */
     bool may_exist;             /* `create` was sent: look before it is sent again */
     int64_t since_wall_ns;
     char watched[CV_ZK_PATH_BYTES]; /* the node before ours */

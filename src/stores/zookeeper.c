@@ -48,6 +48,7 @@ void cv__zk_own_forget(struct cv_store *store)
     store->own[0] = '\0';
     store->watched[0] = '\0';
     store->may_exist = store->is_confirmed = store->is_next = store->is_taken = false;
+    store->has_waited = false;
 }
 
 void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why)

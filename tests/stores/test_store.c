@@ -4,6 +4,7 @@
  * tools/with-servers. The same tests run for all kinds, except for those that need something that a
  * kind does not have. Traps T1.. are those of docs/traps.md. */
 #include "stores/test_store.h"
+#include "os/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,6 +287,57 @@ static void others_hear_why_a_leadership_ended(void **unused)
         assert_true(record->last.wall_ns > INT64_C(1500000000) * NS_PER_S);
         assert_int_equal(ask(c, CV_STORE_RENEW, 1, lease_long_ns)->verdict, CV_STORE_GRANTED);
     }
+    field_free(field);
+}
+
+/* What a reader sees is since when it leads, not since when it has waited. If it took over without
+ * writing that, it is told to renew at once, which writes it. */
+static void assert_leads_since(struct contender *b, int64_t wall_ns)
+{
+    struct contender *reader = field_join(b->field, "reader", NULL);
+    for (b->notification_count = 0;
+         ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict != CV_STORE_GRANTED;
+         b->notification_count = 0) {
+        run_for(b->field, 20 * NS_PER_MS); /* a pooler does not pass notifications on */
+    }
+    if (ask(reader, CV_STORE_READ, 0, 0)->record->since_wall_ns < wall_ns) {
+        run_until(b->field, is_notified, b, "the advice to renew at once");
+        (void)ask(b, CV_STORE_RENEW, 1, lease_long_ns);
+    }
+    const struct cv_store_record *record = ask(reader, CV_STORE_READ, 0, 0)->record;
+    assert_string_equal(record->node, b->node);
+    assert_true(record->since_wall_ns >= wall_ns);
+}
+
+static void a_contender_that_waited_leads_since_its_election(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_long_ns);
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_HELD);
+    run_for(field, 50 * NS_PER_MS); /* it may prepare something */
+    const int64_t wall_ns = cv__clock_wall_ns();
+    b->notification_count = 0;
+    (void)ask_now(a, CV_STORE_RELEASE, 1, 0, NULL);
+    if (has_notifications) {
+        run_until(field, is_notified, b, "a notification of the release");
+    }
+    assert_leads_since(b, wall_ns);
+    field_free(field);
+}
+
+/* The same if it was not next to the holder when it asked. */
+static void a_contender_that_waited_for_others_leads_since_its_election(void **unused)
+{
+    (void)unused;
+    struct contender *a, *b, *c;
+    struct field *field = join_three(NULL, &a, &b, &c);
+    const int64_t wall_ns = cv__clock_wall_ns();
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    (void)ask(b, CV_STORE_RELEASE, 1, 0);
+    assert_leads_since(c, wall_ns);
     field_free(field);
 }
 
@@ -621,6 +673,8 @@ int main(int argc, char **argv)
         {has_history(), cmocka_unit_test(the_history_says_who_led_and_why_it_ended)},
         {true, cmocka_unit_test(others_hear_why_a_leadership_ended)},
         {true, cmocka_unit_test(a_leader_without_a_reason_does_not_get_its_predecessors)},
+        {true, cmocka_unit_test(a_contender_that_waited_leads_since_its_election)},
+        {true, cmocka_unit_test(a_contender_that_waited_for_others_leads_since_its_election)},
         {true, cmocka_unit_test(only_the_holder_writes_about_runs)},
         {true, cmocka_unit_test(names_may_be_odd)},
         {true, cmocka_unit_test(a_store_can_be_closed_during_a_request)},
