@@ -106,6 +106,7 @@ struct gap {
 static bool may_have_ended_before(const struct cv_store_past *past)
 {
     return strcmp(past->why, cv_reason_name(CV_REASON_EXPIRED)) == 0 ||
+           strcmp(past->why, cv_reason_name(CV_REASON_STORE_UNREACHABLE)) == 0 ||
            strcmp(past->why, cv_reason_name(CV_REASON_GONE)) == 0;
 }
 

@@ -62,17 +62,18 @@ static const char script_read[] =
                    " FROM @sconclave_history h WHERE h.election = @e AND h.token < l.token"
                    " AND h.upto IS NOT NULL ORDER BY h.token DESC LIMIT 1) AS last_end");
 
-/* The row; then the same attempt again. */
+/* The row; then the same attempt again. The leadership that has lapsed is noted for the trail: with
+ * a minus sign if it was this contender's own, which knows why it ended. */
 #define ACQUIRE_AGAIN                                                                   \
     "INSERT INTO @sconclave_lease (election) VALUES (@e) ON CONFLICT DO NOTHING;"       \
     "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u" \
     " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);"
-#define ACQUIRE_SET                                              \
-    "UPDATE @sconclave_lease SET"                                \
-    " lapsed_token = CASE WHEN node = '' THEN 0 ELSE token END," \
-    " lapsed_at = least(until, clock_timestamp()),"              \
-    " token = greatest(token + 1, nextval(@q)), node = @n,"      \
-    " label = @l, attempt = @a, lease_us = @u,"                  \
+#define ACQUIRE_SET                                                                          \
+    "UPDATE @sconclave_lease SET"                                                            \
+    " lapsed_token = CASE WHEN node = '' THEN 0 WHEN label = @l THEN -token ELSE token END," \
+    " lapsed_at = least(until, clock_timestamp()),"                                          \
+    " token = greatest(token + 1, nextval(@q)), node = @n,"                                  \
+    " label = @l, attempt = @a, lease_us = @u,"                                              \
     " until = " LEASE_END ", since = clock_timestamp(), wish = '', heir = ''"
 /* Free, run out, or our own of an earlier attempt; and not kept for an heir. An attempt that
  * was granted before (@t) and lost is not granted again: it would have another token. */
@@ -85,8 +86,9 @@ static const char script_read[] =
 /* Not in one statement with that: this one sees what was committed while that one waited. */
 #define ACQUIRE_TRAIL                                                                        \
     "WITH lapsed AS (UPDATE @sconclave_history h SET upto = greatest(h.since, l.lapsed_at)," \
-    " why = 'expired' FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"        \
-    " AND l.attempt = @a AND h.election = l.election AND h.token = l.lapsed_token"           \
+    " why = CASE WHEN l.lapsed_token < 0 THEN @r ELSE 'expired' END"                         \
+    " FROM @sconclave_lease l WHERE l.election = @e AND l.label = @l"                        \
+    " AND l.attempt = @a AND h.election = l.election AND h.token = abs(l.lapsed_token)"      \
     " AND h.upto IS NULL)"                                                                   \
     "INSERT INTO @sconclave_history (election, token, node, since@x)"                        \
     " SELECT election, token, node, since@y FROM @sconclave_lease WHERE " IS_MINE            \
@@ -451,8 +453,9 @@ bool cv__pg_request_write(const struct cv_pg_asker *asker, const struct cv_remot
     char waits[SESSION_BYTES];
     const size_t waits_bytes = session_write(asker, waits);
     char *session = PQescapeLiteral(pg, waits, waits_bytes);
-    const enum cv_reason reason =
-        one->ask.reason != CV_REASON_STARTED ? one->ask.reason : CV_REASON_RESIGNED;
+    const enum cv_reason reason = one->ask.reason != CV_REASON_STARTED ? one->ask.reason
+                                  : one->ask.verb == CV_STORE_RELEASE  ? CV_REASON_RESIGNED
+                                                                       : CV_REASON_EXPIRED;
     (void)snprintf(why, sizeof why, "'%s'", cv_reason_name(reason));
     const struct cv_store_runs *about = one->ask.runs;
     const char *told = about != NULL && about->token != 0 ? about->text : "";

@@ -67,6 +67,8 @@ struct cv_store {
     bool must_tidy; /* its job was answered; cv__sqlite_tidy() comes before the next one */
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
+    uint64_t released_attempt; /* the latest that was to be released, and since when */
+    int64_t released_ns;
     bool is_queued;
     TAILQ_ENTRY(cv_store) in_queue;
 
@@ -455,6 +457,10 @@ static void job_begin(struct cv_store *store)
     job->request = first->request;
     job->asks_resign = first->asks_resign;
     memcpy(job->heir, first->heir, sizeof job->heir);
+    job->released_ns =
+        job->request.attempt == store->released_attempt && job->request.verb == CV_STORE_RELEASE
+            ? store->released_ns
+            : 0;
     store->waiting_count--;
     memmove(store->waiting, store->waiting + 1, store->waiting_count * sizeof store->waiting[0]);
 }
@@ -525,6 +531,10 @@ static void request_add(struct cv_store *store, const struct cv_store_request *r
     if (!asks_resign && request->verb == CV_STORE_RELEASE) {
         store->place.token = 0; /* the attempt is over */
         store->wants_next = false;
+        if (store->released_attempt != request->attempt) { /* otherwise it is asked for again */
+            store->released_attempt = request->attempt;
+            store->released_ns = cv__clock_now_ns();
+        }
     }
     queue_add(store);
     if (!store->file->is_hearing) {

@@ -386,6 +386,14 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
     }
 }
 
+/* Why the leadership before ours ended. If it was our own, we know more than the record. */
+static enum cv_reason why_lapsed(const struct cv_sqlite_job *job, const struct row *row,
+                                 const struct availability *was)
+{
+    const bool is_own = row->shown.label == job->contender->label;
+    return is_own && job->request.reason != CV_REASON_STARTED ? job->request.reason : was->why;
+}
+
 /* The election is free, and becomes ours. */
 static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
                 const struct availability *was)
@@ -396,7 +404,7 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
         const int64_t lapsed_ns = row->renewed_wall_ns + row->shown.lease_ns;
         const int64_t ended_ns = wall_ns - was->ended_ns_ago;
         int code = past_close(s, row->shown.token, ended_ns < lapsed_ns ? ended_ns : lapsed_ns,
-                              was->why, &job->error);
+                              why_lapsed(job, row, was), &job->error);
         if (code == CV_OK) {
             code = alive_note(s, row->shown.token, row->renewed_wall_ns, &job->error);
         }
@@ -526,6 +534,17 @@ static int give(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
                       &job->error);
 }
 
+/* When the leadership of our record ended. If the file was locked, we write that late: it ended
+ * when its release was first asked for, or with its lease if that was earlier. */
+static int64_t ended_wall_ns(const struct cv_sqlite *s, const struct cv_sqlite_job *job,
+                             const struct row *row)
+{
+    const int64_t now_ns = s->now_ns();
+    const int64_t asked_ns = job->released_ns != 0 ? job->released_ns : now_ns;
+    const int64_t late_ns = now_ns - cv__min64(asked_ns, row->expires_ns);
+    return cv__max64(cv__clock_wall_ns() - cv__max64(late_ns, 0), row->shown.since_wall_ns);
+}
+
 static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
     struct cv_sqlite_contender *c = job->contender;
@@ -534,8 +553,9 @@ static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
         const enum cv_reason reason =
             job->request.reason != CV_REASON_STARTED ? job->request.reason : CV_REASON_RESIGNED;
         struct cv_sqlite_next next;
+        const int64_t wall_ns = ended_wall_ns(s, job, row);
         row_release(s, job, row);
-        code = past_close(s, row->shown.token, cv__clock_wall_ns(), reason, &job->error);
+        code = past_close(s, row->shown.token, wall_ns, reason, &job->error);
         if (code == CV_OK && !job->is_outlived && !job->is_plain &&
             cv__sqlite_next_find(s, c, job->heir, &next, &job->mail)) {
             code = give(s, job, row, &next);

@@ -109,6 +109,7 @@ struct cv_sqlite_job {
     struct cv_store_request request; /* `heir` is ignored: */
     char heir[CV_NODE_BYTES];        /* empty: none */
     bool asks_resign;                /* the request is to ask the holder to resign */
+    int64_t released_ns; /* RELEASE: when it was first asked for, on s->now_ns(); 0: not known */
 
     struct cv_store_answer answer;   /* `record` and `why` point to those below */
     struct cv_store_record record;   /* unless FAILED */

@@ -404,6 +404,26 @@ static void the_history_says_who_led_and_why_it_ended(void **unused)
     field_free(field);
 }
 
+/* For example after an outage of the store. Others that take over know only that it expired. */
+static void a_contender_that_comes_back_says_why_it_lost_the_lease(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    (void)acquire(a, 1, lease_short_ns);
+    a->reason = b->reason = CV_REASON_STORE_UNREACHABLE;
+    (void)acquire(a, 2, lease_short_ns);
+    (void)acquire(b, 1, lease_long_ns);
+    struct past_list list = {.count = 0};
+    struct cv_errtext err;
+    assert_int_equal(field->kind->history(address, field->election, on_past, &list, &err), CV_OK);
+    assert_int_equal(list.count, 3);
+    assert_string_equal(list.past[0].why, "store-unreachable");
+    assert_string_equal(list.past[1].why, "expired");
+    field_free(field);
+}
+
 static void text_of_runs(struct cv_store_runs *runs, const char *what, size_t bytes)
 {
     (void)snprintf(runs->text, sizeof runs->text, "%s 'quoted' \"%%41\" \\n\n", what);
@@ -671,6 +691,7 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(a_resign_request_reaches_the_holder_and_ends_with_its_leadership)},
         {true, cmocka_unit_test(an_heir_comes_before_contenders_that_waited_longer)},
         {has_history(), cmocka_unit_test(the_history_says_who_led_and_why_it_ended)},
+        {has_history(), cmocka_unit_test(a_contender_that_comes_back_says_why_it_lost_the_lease)},
         {true, cmocka_unit_test(others_hear_why_a_leadership_ended)},
         {true, cmocka_unit_test(a_leader_without_a_reason_does_not_get_its_predecessors)},
         {true, cmocka_unit_test(a_contender_that_waited_leads_since_its_election)},
