@@ -178,6 +178,47 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
     return code;
 }
 
+static void on_nothing(void *user, const struct cv_store_answer *answer)
+{
+    (void)user; /* nothing was asked */
+    (void)answer;
+}
+
+int cv__inquiry_check(const struct cv_store_kind *kind, const char *address, int64_t lease_ns,
+                      struct cv_errtext *reterr)
+{
+    uv_loop_t loop;
+    if (lease_ns < kind->lease_ns_min) {
+        return cv__fail(reterr, CV_E_INVALID, "a lease of %g s is too short for %s: at least %g s",
+                        (double)lease_ns / 1e9, kind->scheme, (double)kind->lease_ns_min / 1e9);
+    }
+    if (kind->inherit != NULL) {
+        return CV_OK; /* opening a file creates it */
+    }
+    int code = cv__loop_init(&loop, reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    struct cv_shared_list shared = {0};
+    const struct cv_store_setting setting = {
+        .loop = &loop,
+        .shared = &shared,
+        .address = address,
+        .election = "check",
+        .node = "conclave",
+        .label = cv__clock_random() | 1,
+        .answered = on_nothing,
+    };
+    struct cv_store *store;
+    code = kind->open(&store, &setting, reterr);
+    if (code == CV_OK) {
+        kind->close(store, on_closed, NULL);
+    }
+    cv__loop_run(&loop);        /* what is closing */
+    (void)uv_loop_close(&loop); /* the process ends soon, whatever is left */
+    return code;
+}
+
 int cv__inquire(const struct cv_store_kind *kind, const char *address, const char *election,
                 bool asks_to_resign, const char *heir, struct cv_inquiry *ret_inquiry,
                 struct cv_errtext *reterr)

@@ -293,5 +293,10 @@ int cv__run_check(const struct cv_run_settings *s)
                                            &contract, &error) != CV_OK) {
         return cv__wrong_usage("%s", error.text);
     }
+    const char *address = s->via != NULL ? s->via : "sqlite:";
+    const struct cv_store_kind *kind = cv__store_find(address); /* NULL: there is no store */
+    if (kind != NULL && cv__inquiry_check(kind, address, s->options.lease_ns, &error) != CV_OK) {
+        return cv__wrong_usage("%s", error.text);
+    }
     return EXIT_FINE;
 }

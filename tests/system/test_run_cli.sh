@@ -338,6 +338,14 @@ run 0 run broken --every 1d --retry 1 -- true
 run 0 run --check job --every 1d -- no-such-command
 fails 2 'unknown store' run --check job --via nowhere: -- true
 fails 2 "not 'never'" run --check job --lease never -- true
+fails 2 'too short for sqlite: at least 0.1 s' run --check job --lease 1ms -- true
+fails 2 'too short for etcd: at least 1 s' run --check job --via etcd://127.0.0.1:1 --lease 500ms -- true
+fails 2 'a password in a postgres: address is refused' run --check job --via postgres://u:p@127.0.0.1:1/d -- true
+fails 2 "did you mean 'cacert'?" run --check job --via 'etcd://127.0.0.1:1?cacrt=/x' -- true
+fails 2 'host' run --check job --via zookeeper://h:x/p -- true
+for via in postgres://u@127.0.0.1:1/d etcd://127.0.0.1:1 zookeeper://127.0.0.1:1/p; do # the store is not asked
+    run 0 run --check job --via "$via" -- true
+done
 
 # ---- commands that cannot be run ------------------------------------------------------------------
 
