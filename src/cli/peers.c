@@ -149,9 +149,18 @@ static void on_past(void *user, const struct cv_store_past *past)
     struct asking *a = user;
     if (past->token == token_of(a) && a->leader != CV_ID_NONE) {
         a->since_wall_ns = past->from_wall_ns;
-    } else if (past->to_wall_ns != 0 && past->token > a->last.token && past->token <= token_of(a)) {
+    } else if (past->to_wall_ns != 0 && past->token > a->last.token &&
+               (a->leader == CV_ID_NONE || past->token <= token_of(a))) {
         a->last = *past;
     }
+}
+
+/* The token of the leader; if there is none, the latest one: members that follow nobody do not
+ * say. */
+static uint64_t token_known(const struct asking *a)
+{
+    const uint64_t token = token_of(a);
+    return a->leader == CV_ID_NONE && a->last.token > token ? a->last.token : token;
 }
 
 static void ignore(void *user, const char *line)
@@ -224,9 +233,9 @@ static void print_json(const struct asking *a, const char *election)
     } else {
         cv__json_null(&json, "since_unix_s");
     }
-    cv__json_uint(&json, "token", token_of(a));
+    cv__json_uint(&json, "token", token_known(a));
     cv__json_text_or_null(&json, "ended",
-                          !is_held && a->last.token == token_of(a) ? a->last.why : "");
+                          !is_held && a->last.token == token_known(a) ? a->last.why : "");
     cv__json_bool(&json, "asked_to_resign", false);
     cv__json_open(&json, "waiting", '[');
     for (cv_id id = 1; id <= a->cluster.member_count; id++) {
@@ -260,8 +269,10 @@ static void print_text(const struct asking *a, const char *election)
 {
     char lease[LEASE_TEXT_BYTES], left[CV_DURATION_TEXT_BYTES], since[CV_INQUIRY_WALL_BYTES];
     if (a->leader == CV_ID_NONE) {
-        cv__print(stdout, "%s: nobody leads (last token %llu)", election,
-                  (unsigned long long)token_of(a));
+        const bool is_explained = a->last.token != 0 && a->last.token == token_known(a);
+        cv__print(stdout, "%s: nobody leads (last token %llu%s%s)", election,
+                  (unsigned long long)token_known(a), is_explained ? ", " : "",
+                  is_explained ? a->last.why : "");
     } else {
         cv__print(stdout, "%s: %s leads, token %llu", election, name_of(a, a->leader),
                   (unsigned long long)token_of(a));
@@ -435,7 +446,7 @@ static void print_change_json(const struct asking *a, const char *election)
     cv__json_text(&json, "election", election);
     cv__json_text(&json, "role", "observer");
     cv__json_text_or_null(&json, "leader", a->leader != CV_ID_NONE ? name_of(a, a->leader) : "");
-    cv__json_uint(&json, "token", token_of(a));
+    cv__json_uint(&json, "token", token_known(a));
     json_last(&json, a);
     cv__json_close(&json, '}');
     (void)printf("\n");

@@ -720,6 +720,37 @@ def history_shows_what_the_members_saw():
     cluster.close()
 
 
+def last_leadership_is_known_while_nobody_leads():
+    cluster = Cluster(3)
+    cluster.start()
+    leader, token = cluster.agree()
+    other, third = cluster.others(leader)
+    via = f"peers:{cluster.file(third)}"
+    watched = cluster.folder / "watched"
+    with open(watched, "w") as output:
+        watcher = subprocess.Popen([CONCLAVE, "watch", "e", "--via", via], stdout=output, stdin=subprocess.DEVNULL)
+    running.append(watcher)
+    until("the watcher sees who leads", lambda: f"{leader} leads, token {token}" in watched.read_text())
+    cluster.end(other)
+    cluster.end(leader)  # the third one has no majority
+
+    def known():
+        result = subprocess.run([CONCLAVE, "status", "e", "--via", via, "--json"], capture_output=True, text=True, check=False)
+        shown = json.loads(result.stdout or "{}")
+        return shown if shown.get("answered") == 1 and shown["leader"] is None and shown["last_token"] else None
+
+    shown = until("status says that nobody leads", known)
+    check(f"{shown}", (shown["token"], shown["last_token"], shown["last_leader"]) == (token, token, leader) and
+          shown["ended"] == shown["last_reason"] and shown["ended"] in ("died", "suspected"))
+    said = ask("status", "e", "--via", via, status=1)
+    check(said, f"nobody leads (last token {token}, {shown['ended']})" in said and f"before: {leader}, token {token}" in said)
+    until("watch says why", lambda: f"nobody leads ({shown['ended']})" in watched.read_text())
+    watcher.terminate()
+    watcher.wait()
+    running.remove(watcher)
+    cluster.close()
+
+
 def killed_leader_is_reported_as_died():
     """Members that its witness told say so; of a stopped leader they only know that it is silent."""
     cluster = Cluster(3)
@@ -875,6 +906,7 @@ TESTS = [
     lease_floor_depends_on_real_time_scheduling,
     each_permission_that_is_missing_is_said_once,
     history_shows_what_the_members_saw,
+    last_leadership_is_known_while_nobody_leads,
     killed_leader_is_reported_as_died,
     reported_history_decides_who_leads_next,
     report_to_a_member_that_joins_is_kept,
