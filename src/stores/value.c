@@ -51,6 +51,26 @@ static const char *member(const cJSON *object, const char *name, const char *oth
     return text != NULL ? text : otherwise;
 }
 
+void cv__value_add(char text[CV_VALUE_BYTES], const char *name, const char *value)
+{
+    char more[CV_VALUE_BYTES];
+    cJSON *object = cJSON_Parse(text);
+    const bool is_whole =
+        cJSON_IsObject(object) && cJSON_AddStringToObject(object, name, value) != NULL;
+    print_and_free(object, is_whole, more, sizeof more);
+    if (more[0] != '\0') {
+        memcpy(text, more, sizeof more);
+    }
+}
+
+bool cv__value_has(const char *text, size_t bytes, const char *name, const char *value)
+{
+    cJSON *object = cJSON_ParseWithLength(text, bytes);
+    const bool has = strcmp(member(object, name, ""), value) == 0;
+    cJSON_Delete(object);
+    return has;
+}
+
 void cv__value_read(const char *text, size_t bytes, struct cv_store_record *ret_record)
 {
     cJSON *object = cJSON_ParseWithLength(text, bytes);

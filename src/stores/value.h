@@ -29,6 +29,11 @@ struct cv_value_note {
 void cv__value_write(const char *node, uint64_t label, int64_t lease_ns, int64_t since_wall_ns,
                      const char *version, char ret_text[CV_VALUE_BYTES]);
 
+/* Adds a member to such a text. If there is no room for it, the text stays as it is. */
+void cv__value_add(char text[CV_VALUE_BYTES], const char *name, const char *value);
+/* Does the text have this member, with this value? */
+bool cv__value_has(const char *text, size_t bytes, const char *name, const char *value);
+
 /* Fills in node, label, lease_ns, since_wall_ns and version; the rest of *ret_record stays. What
  * cannot be read becomes "?", 0 and "": somebody holds it, even if we do not understand who. */
 void cv__value_read(const char *text, size_t bytes, struct cv_store_record *ret_record);

@@ -19,10 +19,10 @@ struct box { /* a uv handle outlives its descriptor */
 
 /* The operands of a transaction. */
 struct cv_zk_removal {
-    zoo_op_t ops[CV_ZK_DELETES_MAX + 1];
-    zoo_op_result_t results[CV_ZK_DELETES_MAX + 1];
+    zoo_op_t ops[CV_ZK_DELETES_MAX + 2];
+    zoo_op_result_t results[CV_ZK_DELETES_MAX + 2];
     char paths[CV_ZK_DELETES_MAX][CV_ZK_PATH_BYTES];
-    char noted[CV_ZK_PATH_BYTES], text[CV_VALUE_NOTE_BYTES];
+    char guard[CV_ZK_PATH_BYTES], noted[CV_ZK_PATH_BYTES], text[CV_VALUE_NOTE_BYTES];
 };
 
 struct cv_zk_exchange {
@@ -192,8 +192,10 @@ static void on_node_watch(zhandle_t *zk, int type, int state, const char *path, 
     if (type == ZOO_SESSION_EVENT || path == NULL) {
         return;
     }
+    /* After a new connection, missed events come in any order: none counts before `connected`. */
+    const bool is_end = type == ZOO_DELETED_EVENT && client->is_connected;
     for (struct cv_zk_user *user = client->users; user != NULL; user = user->next) {
-        user->has_changed = user->hooks->watched(user->store, path) || user->has_changed;
+        user->has_changed = user->hooks->watched(user->store, path, is_end) || user->has_changed;
     }
 }
 
@@ -278,7 +280,7 @@ void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, i
 }
 
 void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count,
-                       const char *noted, const char *text, cv_zk_then then)
+                       const char *guard, const char *noted, const char *text, cv_zk_then then)
 {
     CV_ASSERT(count > 0 && count <= CV_ZK_DELETES_MAX);
     struct cv_zk_op *op = op_new(user, then);
@@ -290,18 +292,22 @@ void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t coun
         op_done(op, ZSYSTEMERROR);
         return;
     }
-    memcpy(op->removal->paths, paths, (size_t)count * CV_ZK_PATH_BYTES);
+    struct cv_zk_removal *r = op->removal;
+    int op_count = 0;
+    if (guard != NULL) {
+        (void)snprintf(r->guard, sizeof r->guard, "%s", guard);
+        zoo_check_op_init(&r->ops[op_count++], r->guard, -1);
+    }
+    memcpy(r->paths, paths, (size_t)count * CV_ZK_PATH_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-        zoo_delete_op_init(&op->removal->ops[i], op->removal->paths[i], -1);
+        zoo_delete_op_init(&r->ops[op_count++], r->paths[i], -1);
     }
     if (noted != NULL) {
-        (void)snprintf(op->removal->noted, sizeof op->removal->noted, "%s", noted);
-        (void)snprintf(op->removal->text, sizeof op->removal->text, "%s", text);
-        zoo_set_op_init(&op->removal->ops[count++], op->removal->noted, op->removal->text,
-                        (int)strlen(op->removal->text), -1, NULL);
+        (void)snprintf(r->noted, sizeof r->noted, "%s", noted);
+        (void)snprintf(r->text, sizeof r->text, "%s", text);
+        zoo_set_op_init(&r->ops[op_count++], r->noted, r->text, (int)strlen(r->text), -1, NULL);
     }
-    op_sent(op, zoo_amulti(user->client->zk, (int)count, op->removal->ops, op->removal->results,
-                           on_void, op));
+    op_sent(op, zoo_amulti(user->client->zk, op_count, r->ops, r->results, on_void, op));
 }
 
 void cv__zk_write_if(struct cv_zk_user *user, const char *guard, const char *path, const char *text,

@@ -74,7 +74,9 @@ struct cv_zk_hooks {
     void (*changed)(void *store); /* something watched has changed, or a change was missed */
     void (*turn)(void *store);    /* `waits` is over: it may begin */
     void (*beat)(void *store);    /* every T/6 while connected; may only ask for operations */
-    bool (*watched)(void *store, const char *path); /* does this concern it? Only answers */
+    /* Something happened to a watched node; is_end: it was deleted. Events are in the order of the
+     * changes, on one connection. Does this concern the user? Only answers. */
+    bool (*watched)(void *store, const char *path, bool is_end);
 };
 
 /* One election on a session, embedded in its store. */
@@ -178,10 +180,11 @@ void cv__zk_make(struct cv_zk_user *user, const char *path, const char *value, i
 void cv__zk_watch_end(struct cv_zk_user *user, const char *path, cv_zk_then then);
 /* Makes the server catch up with the ensemble's leader before it answers the next operations. */
 void cv__zk_catch_up(struct cv_zk_user *user, const char *path);
-/* Removes all of them or none; paths are CV_ZK_PATH_BYTES apart. In the same transaction a text,
- * shorter than CV_VALUE_NOTE_BYTES, is written to the node `noted`; NULL: no text. */
+/* Removes all of them or none; paths are CV_ZK_PATH_BYTES apart. None if the node `guard` does not
+ * exist (NULL: no condition). In the same transaction a text, shorter than CV_VALUE_NOTE_BYTES, is
+ * written to the node `noted`; NULL: no text. */
 void cv__zk_remove_all(struct cv_zk_user *user, const char *paths, uint32_t count,
-                       const char *noted, const char *text, cv_zk_then then);
+                       const char *guard, const char *noted, const char *text, cv_zk_then then);
 
 /* Writes a text (shorter than CV_STORE_RUNS_BYTES) to the node at `path` if the node `guard`
  * exists, in one transaction. `version` is the expected one; -1: the node is created. */

@@ -1,8 +1,22 @@
 /* src/stores/zk_grant.c - acquiring and renewing in ZooKeeper: our own node, and the proof that it
  * is the first one.
  *
- * zookeeper.c says why a grant is safe. The next contender needs no write when the holder is gone,
- * see cv__zk_acquire(). */
+ * zookeeper.c says why a grant is safe. The next contender, which has only the holder's node before
+ * its own, needs no write when the holder is gone, and no read either: the event that reports the end
+ * of the holder's node makes it the leader. Why its own node is then the first, and exists:
+ *   - Nodes created later have higher sequence numbers. So the nodes before ours can only become
+ *     fewer, and a list has shown that the holder's was the only one.
+ *   - Our node can disappear in two ways. One is the end of its session, which is proved to live
+ *     (cv__zk_prove()). The other is a holder with an heir, which deletes the nodes between
+ *     (zk_release.c). It deletes them before its own node. We watch the end of both nodes on one
+ *     connection, on which events arrive in the order of the changes; each watch was answered while
+ *     its node existed. So if our node was deleted, we hear of that before we hear of the holder's.
+ *   - A holder of an earlier version deletes both in one transaction, whose events would come in the
+ *     other order. The value of a node tells whether its contender deposes others first
+ *     (cv__zk_value_is_fair()); if it does not, the queue is read.
+ *   - On a new connection missed events come in any order. So what was known from events is
+ *     forgotten then, and the queue is read.
+ * It does not matter how late the event arrives: the grant ends when the proof of the session does. */
 #include "os/clock.h"
 #include "stores/zk_store.h"
 
@@ -14,6 +28,12 @@ void cv__zk_value_write(struct cv_store *store, char ret_value[CV_VALUE_BYTES])
 {
     cv__value_write(store->remote.node, store->remote.label, store->lease_ns, store->since_wall_ns,
                     store->remote.version, ret_value);
+    cv__value_add(ret_value, "deposes", "first");
+}
+
+bool cv__zk_value_is_fair(const char *value)
+{
+    return cv__value_has(value, strlen(value), "deposes", "first");
 }
 
 /* ---- Acquiring ----------------------------------------------------------------------------- */
@@ -69,7 +89,9 @@ static void on_created(void *user, const struct cv_zk_op *op)
         cv__zk_fail(store, op->rc);
         return;
     }
+    cv__zk_own_forget(store);
     (void)snprintf(store->own, sizeof store->own, "%s", op->path);
+    store->may_exist = true;
     store->own_czxid = (uint64_t)op->stat.czxid;
     store->is_confirmed = true;
     cv__zk_prove(store->user.client, op->sent_ns);
@@ -114,7 +136,9 @@ static void answer_granted(struct cv_store *store)
         store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal, ... */
         store->remote.has_notification =
             store->remote.has_notification || store->has_waited; /* ... which follows at once */
-        cv__zk_note_begin(store);
+        if (!store->is_taken) { /* otherwise the renewal that follows reads the note first */
+            cv__zk_note_begin(store);
+        }
     }
     store->granted_until_ns = one->asked_ns + duration_ns;
     store->record = (struct cv_store_record){.label = store->remote.label,
@@ -178,7 +202,16 @@ static void on_before(void *user, const struct cv_zk_op *op)
     }
     if (op->rc == ZOK && !cv__zk_is_passed_over(store, op)) {
         (void)snprintf(store->watched, sizeof store->watched, "%s", op->path);
+        store->is_before_fair = false; /* until its value is read */
     }
+}
+
+static void on_own_watched(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    store->is_own_watched =
+        op->rc == ZOK && !store->is_own_ended && strcmp(op->path, store->own) == 0 &&
+        cv__zk_is_owner(store->user.client, &op->stat) && store->user.client->is_connected;
 }
 
 /* The queue as it is after our own write or creation. */
@@ -237,9 +270,13 @@ static void on_queue(void *user, const struct cv_zk_op *op)
     char before[CV_ZK_PATH_BYTES];
     cv__zk_child_path(store, queue.before.name, before);
     store->is_next = strcmp(before, path) == 0;
-    store->is_taken = false;
+    store->is_taken = store->is_first = false;
     store->has_waited = true;
+    if (store->is_next && !store->is_own_watched) {
+        cv__zk_watch_end(&store->user, store->own, on_own_watched);
+    }
     if (strcmp(before, store->watched) != 0) {
+        store->watched[0] = '\0'; /* only events about the node before ours count */
         cv__zk_watch_end(&store->user, before, on_before);
     }
     cv__zk_note_look(store);
@@ -255,11 +292,11 @@ static bool is_proved(struct cv_store *store)
            proved_ns >= client->timeout_ns / 4;
 }
 
-/* When the holder is gone, the next contender needs no write of its own, only a list in which its
- * node is the first. Its node can disappear in two ways only. One is the end of its session, which
- * is proved to live. The other is a holder with an heir that deletes the nodes between; but it
- * deletes its own node in the same transaction, and an older list would still have that as the
- * first. So it does not matter if the server that made the list lags behind. */
+/* The next contender whose session is proved to live needs at most a list in which its node is the
+ * first. Its node can also disappear when a holder with an heir deletes the nodes between; but it
+ * deletes its own node later or in the same transaction, and an older list would still have that as
+ * the first. So it does not matter if the server that made the list lags behind. If an event has
+ * said that it is first, it needs no list: see the head of this file. */
 void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask)
 {
     if (store->attempt != ask->attempt) {
@@ -268,7 +305,11 @@ void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask)
         store->lease_ns = ask->lease_ns;
     }
     store->is_taken = store->own[0] != '\0' && is_proved(store);
-    if (store->is_taken) {
+    if (store->is_taken && store->is_first) {
+        store->is_next = store->is_first = false;
+        store->is_request_unwatched = true;
+        answer_granted(store);
+    } else if (store->is_taken) {
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_queue);
     } else if (store->own[0] != '\0') {
         char value[CV_VALUE_BYTES];
@@ -315,5 +356,9 @@ void cv__zk_renew(struct cv_store *store, const struct cv_store_request *ask)
     cv__zk_value_write(store, value);
     cv__zk_set(&store->user, store->own, value, on_renewed);
     cv__zk_note_ask(store);
+    if (store->is_request_unwatched) { /* `exists` also watches for a node that is not there yet */
+        store->is_request_unwatched = false;
+        cv__zk_exists(&store->user, store->request_path, /* is_watching= */ true, NULL);
+    }
     cv__zk_get(&store->user, store->request_path, /* is_watching= */ true, on_renewed_request);
 }

@@ -167,7 +167,7 @@ static void on_forget_names(void *user, const struct cv_zk_op *op)
         return;
     }
     (void)snprintf(paths[count++], CV_ZK_PATH_BYTES, "%s", store->election);
-    cv__zk_remove_all(&store->user, paths[0], count, NULL, NULL, on_forgotten);
+    cv__zk_remove_all(&store->user, paths[0], count, NULL, NULL, NULL, on_forgotten);
 }
 
 void cv__zk_forget_begin(struct cv_store *store)

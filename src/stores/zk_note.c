@@ -118,13 +118,12 @@ void cv__zk_note_tell(const struct cv_store *store, struct cv_store_record *reco
     }
 }
 
-void cv__zk_give_back(struct cv_store *store, const char *paths, uint32_t count, enum cv_reason why,
-                      cv_zk_then then)
+void cv__zk_give_back(struct cv_store *store, enum cv_reason why, cv_zk_then then)
 {
     char text[CV_VALUE_NOTE_BYTES];
     struct cv_value_note note;
-    CV_ASSERT(strcmp(paths, store->own) == 0);
+    CV_ASSERT(store->own[0] != '\0');
     cv__value_note_end(&note, store->token, store->remote.node, why);
     cv__value_note_write(&note, text);
-    cv__zk_remove_all(&store->user, paths, count, store->election, text, then);
+    cv__zk_remove_all(&store->user, store->own, 1, NULL, store->election, text, then);
 }

@@ -134,6 +134,9 @@ void cv__zk_on_first(void *user, const struct cv_zk_op *op)
         cv__zk_begin_again(store);
         return;
     }
+    if (strcmp(op->path, store->watched) == 0) {
+        store->is_before_fair = cv__zk_value_is_fair(op->value);
+    }
     if (cv__zk_read_holder(store, op)) {
         store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
         cv__value_note_tell(&store->seen, &store->record);

@@ -1,9 +1,13 @@
 /* src/stores/zk_release.c - how a leadership in ZooKeeper ends: its holder releases, perhaps for an
  * heir, or is asked to resign.
  *
- * With an heir, the holder deletes, in one transaction with its own node, the nodes before the
- * heir's; their contenders notice and queue again. A resign request is a node beside the queue, for
- * one token. */
+ * With an heir, the holder first deletes the nodes between its own and the heir's, in a transaction
+ * that requires its own node to exist, and then its own. The contenders of the deleted nodes notice,
+ * and queue again. While the holder's node exists, none of them leads, so none loses a leadership.
+ * The order matters to the next contender, which leads when it hears that the holder's node is gone
+ * (zk_grant.c): if its own node is deleted, it hears of that before.
+ *
+ * A resign request is a node beside the queue, for one token. */
 #include "stores/zk_store.h"
 
 #include <stdio.h>
@@ -65,20 +69,8 @@ static void give_back_and_answer(struct cv_store *store)
         remove_and_answer(store, store->own);
         return;
     }
-    cv__zk_give_back(store, store->own, 1, why_released(store), on_given_back);
+    cv__zk_give_back(store, why_released(store), on_given_back);
     answer_first(store);
-}
-
-static void on_deposed(void *user, const struct cv_zk_op *op)
-{
-    struct cv_store *store = user;
-    if (op->rc == ZOK) {
-        released(store);
-        answer_first(store);
-    } else {
-        /* A contender left meanwhile: release without an heir. */
-        give_back_and_answer(store);
-    }
 }
 
 static int compare_places(const void *a, const void *b)
@@ -88,14 +80,15 @@ static int compare_places(const void *a, const void *b)
     return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
-/* Deletes our node and those before the heir's in one transaction; false: there is no heir. */
-static bool depose(struct cv_store *store, const struct String_vector *names, const char *heir)
+/* Deletes the nodes between ours and the heir's: all or none. If one of them is gone meanwhile, our
+ * release, which follows, is one without an heir. */
+static void depose(struct cv_store *store, const struct String_vector *names, const char *heir)
 {
     char escaped[CV_REMOTE_TEXT_BYTES];
     cv__remote_escape(heir, escaped);
     struct cv_zk_place *places = calloc((size_t)names->count + 1, sizeof *places);
     if (places == NULL) {
-        return false;
+        return;
     }
     int count = 0;
     for (int i = 0; i < names->count; i++) {
@@ -108,19 +101,18 @@ static bool depose(struct cv_store *store, const struct String_vector *names, co
     }
     char path[CV_ZK_PATH_BYTES];
     cv__zk_child_path(store, count > 0 ? places[0].name : "", path);
-    const bool is_fine = heir_at < count && heir_at <= CV_ZK_DELETES_MAX &&
+    const int between = heir_at - 1;
+    const bool is_fine = heir_at < count && between > 0 && between <= CV_ZK_DELETES_MAX &&
                          strcmp(path, store->own) == 0 && store->token != 0;
-    char *paths = is_fine ? calloc((size_t)heir_at, CV_ZK_PATH_BYTES) : NULL;
-    for (int i = 0; paths != NULL && i < heir_at; i++) {
-        cv__zk_child_path(store, places[i].name, paths + (size_t)i * CV_ZK_PATH_BYTES);
+    char *paths = is_fine ? calloc((size_t)between, CV_ZK_PATH_BYTES) : NULL;
+    for (int i = 0; paths != NULL && i < between; i++) {
+        cv__zk_child_path(store, places[i + 1].name, paths + (size_t)i * CV_ZK_PATH_BYTES);
     }
     if (paths != NULL) {
-        cv__zk_give_back(store, paths, (uint32_t)heir_at, why_released(store), on_deposed);
+        cv__zk_remove_all(&store->user, paths, (uint32_t)between, store->own, NULL, NULL, NULL);
     }
-    const bool is_asked = paths != NULL;
     free(paths);
     free(places);
-    return is_asked;
 }
 
 static void on_release_names(void *user, const struct cv_zk_op *op)
@@ -131,8 +123,8 @@ static void on_release_names(void *user, const struct cv_zk_op *op)
         cv__zk_fail(store, op->rc);
         return;
     }
-    if (store->own[0] != '\0' && one->heir[0] != '\0' && depose(store, &op->names, one->heir)) {
-        return;
+    if (store->own[0] != '\0' && one->heir[0] != '\0') {
+        depose(store, &op->names, one->heir);
     }
     if (store->own[0] != '\0') {
         give_back_and_answer(store);
@@ -169,7 +161,7 @@ void cv__zk_give_up(struct cv_store *store, enum cv_reason why)
 {
     const bool has_led = store->token != 0 && why != CV_REASON_STARTED;
     if (store->own[0] != '\0' && has_led) {
-        cv__zk_give_back(store, store->own, 1, why, NULL);
+        cv__zk_give_back(store, why, NULL);
     } else if (store->own[0] != '\0') {
         cv__zk_remove(&store->user, store->own, NULL);
     }

@@ -65,8 +65,13 @@ struct cv_store {
     uint64_t own_czxid;         /* of the node, as its last write showed */
     bool is_confirmed;          /* this session has created it, or was seen to own it */
     bool is_next;               /* only the holder was before it in the last list */
+    bool is_own_watched;        /* this connection reports its end */
+    bool is_own_ended;          /* it has reported that */
+    bool is_before_fair;        /* `watched` is of a contender that deposes others first */
+    bool is_first;              /* an event said that no node is before it: see zk_grant.c */
     bool is_taken;              /* granted by a proof that is a while old */
     bool has_waited;            /* another node was before it: its value says since when */
+    bool is_request_unwatched;  /* we lead, and are not told of a new resign request */
     bool may_exist;             /* `create` was sent: look before it is sent again */
     int64_t since_wall_ns;
     char watched[CV_ZK_PATH_BYTES]; /* the node before ours */
@@ -109,6 +114,9 @@ void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why);
 void cv__zk_own_forget(struct cv_store *store);
 /* The value of our node. */
 void cv__zk_value_write(struct cv_store *store, char ret_value[CV_VALUE_BYTES]);
+/* Does a contender with this value depose others before it deletes its own node? See zk_release.c.
+ * Earlier versions do both at once. */
+bool cv__zk_value_is_fair(const char *value);
 
 /* Carries out ACQUIRE, or RENEW, and answers. */
 void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask);
@@ -142,9 +150,8 @@ void cv__zk_note_ask(struct cv_store *store);
 void cv__zk_note_begin(struct cv_store *store);
 /* Copies what the note says of the leadership before ours into the record. */
 void cv__zk_note_tell(const struct cv_store *store, struct cv_store_record *record);
-/* Deletes `count` nodes, the first of which is that of our leadership, and leaves a note. */
-void cv__zk_give_back(struct cv_store *store, const char *paths, uint32_t count, enum cv_reason why,
-                      cv_zk_then then);
+/* Deletes the node of our leadership, and leaves a note. */
+void cv__zk_give_back(struct cv_store *store, enum cv_reason why, cv_zk_then then);
 /* Begins the request at work again. */
 void cv__zk_begin_again(struct cv_store *store);
 

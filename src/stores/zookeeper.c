@@ -19,8 +19,8 @@
  * for T. Operations of other elections in the same session do not change this; two contenders of
  * the same election have different nodes, and one of them is first.
  *
- * The next contender in the queue writes to its node every T/6, so that it can take over after one
- * read, see zk_grant.c.
+ * The next contender in the queue writes to its node every T/6, so that it leads as soon as it hears
+ * that the holder's node is gone, see zk_grant.c.
  *
  * The session may live on for other elections. So a node that is not renewed in time is removed,
  * a third of T after the end that the core was given, and so is the node of a closed store, at that
@@ -48,7 +48,8 @@ void cv__zk_own_forget(struct cv_store *store)
     store->own[0] = '\0';
     store->watched[0] = '\0';
     store->may_exist = store->is_confirmed = store->is_next = store->is_taken = false;
-    store->has_waited = false;
+    store->is_own_watched = store->is_own_ended = store->is_first = false;
+    store->has_waited = store->is_request_unwatched = false;
 }
 
 void cv__zk_attempt_forget(struct cv_store *store, enum cv_reason why)
@@ -109,7 +110,19 @@ static void on_beat(void *user)
     }
 }
 
-static bool on_watched(void *user, const char *path)
+/* A node of ours has ended. True: not by our own request. */
+static bool on_own_watched(struct cv_store *store, const char *path)
+{
+    if (strcmp(path, store->own) != 0) {
+        return false; /* of an earlier attempt */
+    }
+    store->is_own_ended = true; /* results from before may be told after this */
+    store->is_own_watched = store->is_first = false;
+    return !store->remote.is_at_work ||
+           cv__remote_current(&store->remote)->ask.verb != CV_STORE_RELEASE;
+}
+
+static bool on_watched(void *user, const char *path, bool is_end)
 {
     struct cv_store *store = user;
     const size_t length = strlen(store->election);
@@ -119,14 +132,22 @@ static bool on_watched(void *user, const char *path)
     }
     if (strcmp(path, store->watched) == 0) {
         store->watched[0] = '\0';
+        /* zk_grant.c says why. */
+        store->is_first = is_end && store->is_next && store->is_confirmed &&
+                          store->is_own_watched && store->is_before_fair;
+        return true;
     }
-    return true;
+    struct cv_zk_place place;
+    cv__zk_place_read(path + length + (path[length] == '/'), &place);
+    const bool is_own = place.is_ours && place.label == store->remote.label;
+    return !is_own || on_own_watched(store, path);
 }
 
 static void on_connected(void *user)
 {
     struct cv_store *store = user;
     store->watched[0] = '\0';
+    store->is_own_watched = store->is_first = false; /* events were missed */
     store->stranger_count = 0;
 }
 

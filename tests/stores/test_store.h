@@ -80,6 +80,11 @@ void earlier_leases_may_be_revoked(void **unused);
 void nodes_of_no_session_hold_nothing(void **unused);
 void a_grant_counts_from_an_older_proof_of_the_session(void **unused);
 void a_contender_that_is_passed_over_does_not_take_over(void **unused);
+void others_are_deposed_before_the_holder_leaves(void **unused);
+void the_next_in_the_queue_asks_nothing(void **unused);
+void after_a_holder_of_an_earlier_version_the_queue_is_read(void **unused);
+void a_contender_with_a_new_connection_looks_before_it_is_next(void **unused);
+void a_leader_that_asked_nothing_hears_of_a_resign_request(void **unused);
 
 /* next.c */
 void the_next_one_is_given_the_row(void **unused);

@@ -38,6 +38,30 @@ static void values_of_earlier_versions_are_read(void **unused)
     assert_string_equal(record.version, ""); /* not known */
 }
 
+static void a_member_can_be_added(void **unused)
+{
+    (void)unused;
+    char text[CV_VALUE_BYTES];
+    struct cv_store_record record;
+    cv__value_write("db1", 7, NS_PER_S, 9, "0.1.0", text);
+    assert_false(cv__value_has(text, strlen(text), "deposes", "first"));
+    cv__value_add(text, "deposes", "first");
+    assert_true(cv__value_has(text, strlen(text), "deposes", "first"));
+    assert_false(cv__value_has(text, strlen(text), "deposes", "later"));
+    cv__value_read(text, strlen(text), &record);
+    assert_string_equal(record.node, "db1");
+    assert_int_equal(record.label, 7);
+    /* What is not such a text, or has no room, stays as it is. */
+    char broken[CV_VALUE_BYTES] = "x", full[CV_VALUE_BYTES] = "";
+    cv__value_add(broken, "deposes", "first");
+    assert_string_equal(broken, "x");
+    (void)snprintf(full, sizeof full, "{\"node\":\"%0*d\"}", CV_VALUE_BYTES - 20, 0);
+    cv__value_add(full, "deposes", "first");
+    assert_false(cv__value_has(full, strlen(full), "deposes", "first"));
+    assert_int_equal(full[0], '{');
+    assert_false(cv__value_has("[", 1, "deposes", "first"));
+}
+
 static void the_longest_names_fit(void **unused)
 {
     (void)unused;
@@ -256,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read_back_as_written),
         cmocka_unit_test(values_of_earlier_versions_are_read),
+        cmocka_unit_test(a_member_can_be_added),
         cmocka_unit_test(the_longest_names_fit),
         cmocka_unit_test(an_unreadable_value_still_names_a_holder),
         cmocka_unit_test(a_note_tells_how_the_latest_leadership_ended),
