@@ -33,7 +33,7 @@
  * interrupted, it puts its key under the holding lease now, and need not read the queue: keys
  * before its own only disappear, the last of them is gone, and the put shows whether its own key
  * was there all the time. The rest of that lease is shorter than requested, so the grant is renewed
- * at once.
+ * soon.
  *
  * Keys below the prefix that are not of this shape, or without a lease, are ignored: they hold
  * nothing and are never deleted.
@@ -232,7 +232,7 @@ static void answer_granted(struct cv_store *store)
                          (uint64_t)((store->granted_until_ns - now_ns) / NS_PER_MS + 1), 0);
     CV_ASSERT(!store->is_queued);
     cv__etcd_watch(&store->election, CV_ETCD_LEADING, NULL, store->look.revision);
-    if (!store->is_taken) { /* otherwise the renewal does it, which follows at once */
+    if (!store->is_taken) { /* otherwise the renewal does it, which follows soon */
         cv__etcd_note_begin(store);
     }
     struct cv_store_record record;
@@ -243,9 +243,9 @@ static void answer_granted(struct cv_store *store)
     }
     record.remaining_ns = until_ns - now_ns;
     record.since_wall_ns = store->since_wall_ns;
-    /* Renew it at once: the lease was granted a while ago, the value of the key still says since
-     * when it waited, and the note says nothing of this leadership yet. */
-    store->remote.has_notification = store->remote.has_notification || store->is_taken;
+    /* Renew it soon: the lease was granted a while ago, the value of the key still says since when
+     * it waited, and the note says nothing of this leadership yet. */
+    store->remote.renews_soon = store->is_taken;
     store->is_taken = false;
     cv__remote_answer(&store->remote, (struct cv_store_answer){.verdict = CV_STORE_GRANTED,
                                                                .token = store->token,

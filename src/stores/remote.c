@@ -16,6 +16,7 @@
 
 /* 1/64 is far more than the difference between two clocks that drift by 1e-4 each. */
 #define DRIFT_PART 64
+#define RENEW_PAUSE_MS 2 /* waking a thread takes less; no grant is nearly as short */
 #define PATIENCE_NS_MIN (NS_PER_S / 2)
 #define PATIENCE_NS_MAX (5 * NS_PER_S)
 
@@ -54,10 +55,12 @@ void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *se
     remote->store = store;
     remote->begin = begin;
     remote->give_up = give_up;
-    (void)uv_timer_init(remote->loop, &remote->kick); /* these two cannot fail */
+    (void)uv_timer_init(remote->loop, &remote->kick); /* these three cannot fail */
     (void)uv_timer_init(remote->loop, &remote->deadline);
+    (void)uv_timer_init(remote->loop, &remote->soon);
     remote->kick.data = remote;
     remote->deadline.data = remote;
+    remote->soon.data = remote;
 }
 
 /* ---- The queue ----------------------------------------------------------------------------- */
@@ -184,6 +187,11 @@ static void answer_at(struct cv_remote *remote, uint32_t index, struct cv_store_
     remote->answered(remote->user, &answer);
 }
 
+static void on_soon(uv_timer_t *timer)
+{
+    cv__remote_notify(timer->data);
+}
+
 void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer)
 {
     CV_ASSERT(remote->is_at_work);
@@ -192,6 +200,10 @@ void cv__remote_answer(struct cv_remote *remote, struct cv_store_answer answer)
     }
     remote->is_at_work = false;
     kick(remote); /* before the user is called, which may close the store */
+    if (remote->renews_soon) {
+        remote->renews_soon = false;
+        (void)uv_timer_start(&remote->soon, on_soon, RENEW_PAUSE_MS, 0);
+    }
     answer_at(remote, 0, answer);
     if (remote->has_notification) {
         cv__remote_notify(remote);
@@ -280,6 +292,7 @@ void cv__remote_close_end(struct cv_remote *remote, void (*last)(void *store))
     remote->last = last;
     cv__remote_close_handle(remote, (uv_handle_t *)&remote->kick);
     cv__remote_close_handle(remote, (uv_handle_t *)&remote->deadline);
+    cv__remote_close_handle(remote, (uv_handle_t *)&remote->soon);
 }
 
 /* ---- Texts --------------------------------------------------------------------------------- */

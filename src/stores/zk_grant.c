@@ -133,10 +133,9 @@ static void answer_granted(struct cv_store *store)
     }
     if (store->token == 0) {
         store->token = store->own_czxid;
-        store->since_wall_ns = cv__clock_wall_ns(); /* written with the next renewal, ... */
-        store->remote.has_notification =
-            store->remote.has_notification || store->has_waited; /* ... which follows at once */
-        if (!store->is_taken) { /* otherwise the renewal that follows reads the note first */
+        store->since_wall_ns = cv__clock_wall_ns();    /* written with the next renewal, ... */
+        store->remote.renews_soon = store->has_waited; /* ... which follows soon */
+        if (!store->is_taken) {                        /* otherwise that reads the note first */
             cv__zk_note_begin(store);
         }
     }
