@@ -4,6 +4,8 @@
 #include "os/clock.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -511,6 +513,14 @@ static void state_note(struct cv_zk *client, int64_t before_ns)
 bool cv__zk_may_begin(const struct cv_zk_user *user)
 {
     return user->client->is_connected && user->awaited_count == 0;
+}
+
+void cv__zk_gather(struct cv_zk *client, bool is_gathering)
+{
+    const int is_corked = is_gathering;
+    if (!client->is_closing && client->box != NULL) { /* else there is nothing to send to */
+        (void)setsockopt(client->box_fd, IPPROTO_TCP, TCP_CORK, &is_corked, sizeof is_corked);
+    }
 }
 
 void cv__zk_flush(struct cv_zk *client)

@@ -157,6 +157,10 @@ void cv__zk_orphan_add(struct cv_zk *client, struct cv_zk_orphan *orphan); /* ta
  * request that is repeated while the first one waits there. */
 bool cv__zk_may_begin(const struct cv_zk_user *user);
 
+/* Between true and false, what operations send is kept, and then sent at once. The client library
+ * sends each length on its own: the server would wake up for these four bytes. */
+void cv__zk_gather(struct cv_zk *client, bool is_gathering);
+
 /* Call it after starting operations, except from within `then`. */
 void cv__zk_flush(struct cv_zk *client);
 

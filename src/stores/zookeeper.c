@@ -329,7 +329,10 @@ static void begin_request(void *user)
     }
     store->is_begun = true;
     store->user.epoch++;
+    cv__zk_gather(client, true);
     dispatch(store, one);
+    cv__zk_gather(client,
+                  false); /* even if this store has left it, it exists until the loop turns */
     if (store->user.client != NULL) {
         cv__zk_flush(store->user.client);
     }
