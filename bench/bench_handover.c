@@ -2,9 +2,9 @@
  * death.
  *
  * Usage: bench_handover [--tiny] [--quick] [--store SCHEME] (it starts itself with --lead ADDRESS).
- * With a store: only its hand-overs on this machine. Quick: without the figures of bare clients, for
- * compare_handover.py. Tiny: the same in miniature, to check that it still works; its figures mean
- * nothing.
+ * With a store: only its hand-overs on this machine. Quick: without the figures of bare clients,
+ * for compare_handover.py. Tiny: the same in miniature, to check that it still works; its figures
+ * mean nothing.
  *
  * Two contenders in one process; the leader calls cv_resign(), and the time counts until
  * cv_is_leader() of the other is true. The unit is one round trip to the same store in the same run

@@ -22,8 +22,8 @@ const char *cv__inquiry_via(const char *given);
  * itself, which the caller frees. Returns NULL after a complaint. */
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address);
 
-/* Is the address valid, with the files and passwords that it names, and is the lease long enough for
- * such a store? Asks it nothing. CV_OK, or a code and why. */
+/* Is the address valid, with the files and passwords that it names, and is the lease long enough
+ * for such a store? Asks it nothing. CV_OK, or a code and why. */
 CV_NODISCARD int cv__inquiry_check(const struct cv_store_kind *kind, const char *address,
                                    int64_t lease_ns, struct cv_errtext *reterr);
 

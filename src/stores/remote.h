@@ -48,9 +48,9 @@ struct cv_remote {
     uint32_t replaced_count;
     bool is_at_work;
     bool has_notification; /* to be sent after the answer to the request at work */
-    /* The answer is a grant that should be renewed soon: a notification follows it, after a pause in
-     * which the callers hear of the grant. On a machine that also runs servers, the renewal would
-     * take the processors from them. */
+    /* The answer is a grant that should be renewed soon: a notification follows it, after a pause
+     * in which the callers hear of the grant. On a machine that also runs servers, the renewal
+     * would take the processors from them. */
     bool renews_soon;
     uv_timer_t kick, deadline, soon;
 

@@ -2,8 +2,8 @@
  * is the first one.
  *
  * zookeeper.c says why a grant is safe. The next contender, which has only the holder's node before
- * its own, needs no write when the holder is gone, and no read either: the event that reports the end
- * of the holder's node makes it the leader. Why its own node is then the first, and exists:
+ * its own, needs no write when the holder is gone, and no read either: the event that reports the
+ * end of the holder's node makes it the leader. Why its own node is then the first, and exists:
  *   - Nodes created later have higher sequence numbers. So the nodes before ours can only become
  *     fewer, and a list has shown that the holder's was the only one.
  *   - Our node can disappear in two ways. One is the end of its session, which is proved to live
@@ -11,12 +11,13 @@
  *     (zk_release.c). It deletes them before its own node. We watch the end of both nodes on one
  *     connection, on which events arrive in the order of the changes; each watch was answered while
  *     its node existed. So if our node was deleted, we hear of that before we hear of the holder's.
- *   - A holder of an earlier version deletes both in one transaction, whose events would come in the
- *     other order. The value of a node tells whether its contender deposes others first
+ *   - A holder of an earlier version deletes both in one transaction, whose events would come in
+ *     the other order. The value of a node tells whether its contender deposes others first
  *     (cv__zk_value_is_fair()); if it does not, the queue is read.
  *   - On a new connection missed events come in any order. So what was known from events is
  *     forgotten then, and the queue is read.
- * It does not matter how late the event arrives: the grant ends when the proof of the session does. */
+ * It does not matter how late the event arrives: the grant ends when the proof of the session
+ * does. */
 #include "os/clock.h"
 #include "stores/zk_store.h"
 

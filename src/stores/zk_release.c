@@ -2,8 +2,9 @@
  * heir, or is asked to resign.
  *
  * With an heir, the holder first deletes the nodes between its own and the heir's, in a transaction
- * that requires its own node to exist, and then its own. The contenders of the deleted nodes notice,
- * and queue again. While the holder's node exists, none of them leads, so none loses a leadership.
+ * that requires its own node to exist, and then its own. The contenders of the deleted nodes
+ * notice, and queue again. While the holder's node exists, none of them leads, so none loses a
+ * leadership.
  * The order matters to the next contender, which leads when it hears that the holder's node is gone
  * (zk_grant.c): if its own node is deleted, it hears of that before.
  *

@@ -19,8 +19,8 @@
  * for T. Operations of other elections in the same session do not change this; two contenders of
  * the same election have different nodes, and one of them is first.
  *
- * The next contender in the queue writes to its node every T/6, so that it leads as soon as it hears
- * that the holder's node is gone, see zk_grant.c.
+ * The next contender in the queue writes to its node every T/6, so that it leads as soon as it
+ * hears that the holder's node is gone, see zk_grant.c.
  *
  * The session may live on for other elections. So a node that is not renewed in time is removed,
  * a third of T after the end that the core was given, and so is the node of a closed store, at that
