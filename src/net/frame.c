@@ -30,9 +30,8 @@ _Static_assert(CV_FRAME_SENDER_BYTES + COUNTER_BYTES ==
                "sender and counter are the nonce");
 _Static_assert(CV_FRAME_SENDER_BYTES == crypto_core_hchacha20_INPUTBYTES,
                "the key of a sender depends on the sender alone");
-_Static_assert(CV_KEY_BYTES == crypto_core_hchacha20_KEYBYTES &&
-                   CV_KEY_BYTES == crypto_core_hchacha20_OUTPUTBYTES,
-               "keys of one length");
+_Static_assert(CV_KEY_BYTES == crypto_core_hchacha20_KEYBYTES, "a key is made from the key ...");
+_Static_assert(CV_KEY_BYTES == crypto_core_hchacha20_OUTPUTBYTES, "... and is as long");
 _Static_assert(CV_FRAME_TAG_BYTES == crypto_aead_xchacha20poly1305_ietf_ABYTES, "the tag");
 
 /* Invariant: a sender that was heard has largest > 0 and bit 0 of `seen` set. */
