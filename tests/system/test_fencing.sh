@@ -45,6 +45,12 @@ with 7 3 "$here/script.sh" fence sh -c 'exit 3'
 many "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
 sort -cn log || fail "a script with an old token was run: $(tr '\n' ' ' <log)"
 [ "$(tail -n 1 log) $(cat fence)" = "119 119" ] || fail "the last one was not run"
+with abc 2 "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
+for wrong in 'no token' ''; do
+    echo "$wrong" >foreign
+    with 120 2 "$here/script.sh" foreign sh -c 'echo $CONCLAVE_TOKEN >>log'
+done
+[ "$(tail -n 1 log) $(cat fence)" = "119 119" ] || fail "a token that is not a number was accepted"
 "$CONCLAVE" run fenced -- "$here/script.sh" own sh -c 'echo ran' >out
 [ "$(cat out) $(cat own)" = "ran 1" ] || fail "conclave run gives no token"
 
@@ -62,6 +68,16 @@ put 6 75 six
 [ "$(cat file)" = "$(printf '7\nseven')" ] || fail "the file holds $(cat file)"
 many sh -c 'echo "by $CONCLAVE_TOKEN" | "$0" file' "$here/file.sh"
 [ "$(cat file)" = "$(printf '119\nby 119')" ] || fail "the file holds $(cat file)"
+put abc 2 letters
+[ "$(cat file)" = "$(printf '119\nby 119')" ] || fail "a token that is not a number was accepted"
+echo 'not written by file.sh' >foreign
+with 120 2 sh -c '"$0" foreign <in' "$here/file.sh"
+[ "$(cat foreign)" = 'not written by file.sh' ] || fail "a foreign file was replaced"
+[ "$(stat -c %a file)" = "$(stat -c %a in)" ] || fail "the file cannot be read by those who can read others"
+chmod 640 file
+put 120 0 'another mode'
+[ "$(stat -c %a file)" = 640 ] || fail "the file lost its mode"
+[ "$(echo foreign.*)" = foreign.lock ] || fail "files are left behind: $(echo foreign.*)"
 [ "$(echo file.*)" = file.lock ] || fail "files are left behind: $(echo file.*)"
 
 # ---- a row ------------------------------------------------------------------------------------------
