@@ -77,10 +77,10 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
         if (!is_ok) {
             sim_report_failures(world, stdout);
         }
-        (void)printf(is_ok ? "ok\n" : "FAILED\n");
+        (void)printf("%s\n", sim_report_verdict(world));
     } else if (settings->is_quiet) {
         sim_report_failures(world, stdout);
-        (void)printf("%s: %s\n", scenario->name, is_ok ? "ok" : "FAILED");
+        (void)printf("%s: %s\n", scenario->name, sim_report_verdict(world));
     } else {
         sim_report_text(world, stdout);
         if (settings->is_timed) {

@@ -479,6 +479,14 @@ static bool is_anything_tested(const struct sim_world *w)
     return false;
 }
 
+const char *sim_report_verdict(const struct sim_world *w)
+{
+    if (!sim_world_is_ok(w)) {
+        return "FAILED";
+    }
+    return is_anything_tested(w) ? "ok" : "ok, but nothing that is promised was tested";
+}
+
 void sim_report_text(const struct sim_world *w, FILE *out)
 {
     text_head(w, out);
@@ -500,9 +508,7 @@ void sim_report_text(const struct sim_world *w, FILE *out)
     if (!sim_world_is_ok(w) && w->tail != NULL) {
         (void)fprintf(out, "the last events before the first broken promise:\n%s", w->tail);
     }
-    (void)fprintf(out, !sim_world_is_ok(w)     ? "FAILED\n"
-                       : is_anything_tested(w) ? "ok\n"
-                                               : "ok, but nothing that is promised was tested\n");
+    (void)fprintf(out, "%s\n", sim_report_verdict(w));
 }
 
 void sim_report_failures(const struct sim_world *w, FILE *out)

@@ -11,6 +11,9 @@ void sim_report_json(const struct sim_world *world, double wall_s, FILE *out);
 /* What happened, for people. */
 void sim_report_text(const struct sim_world *world, FILE *out);
 
+/* "FAILED" or "ok", and whether nothing that is promised was tested. */
+const char *sim_report_verdict(const struct sim_world *world);
+
 /* A line for each broken promise and unmet expectation, then the events before the first one. */
 void sim_report_failures(const struct sim_world *world, FILE *out);
 

@@ -204,6 +204,18 @@ static void list_faults(const struct canvas *c)
     }
 }
 
+/* When the leadership ended that a fault hit; the instant of the fault if none is known. */
+static int64_t end_of_hit(const struct sim_history *h, const struct sim_election *e)
+{
+    for (uint32_t i = 0; i < h->span_count; i++) {
+        const struct sim_leadership_span *span = &h->span[i];
+        if (span->node == e->of && span->from_ns <= e->fault_ns && span->to_ns > e->fault_ns) {
+            return span->to_ns;
+        }
+    }
+    return e->fault_ns;
+}
+
 static void list_elections(const struct canvas *c)
 {
     const struct sim_world *w = c->world;
@@ -215,11 +227,16 @@ static void list_elections(const struct canvas *c)
         if (e->of == CV_ID_NONE) {
             (void)fprintf(c->out, "  first leader after %.1f ms\n",
                           (double)(e->elected_ns - e->fault_ns) / 1e6);
-        } else {
-            (void)fprintf(
-                c->out, "  at %.3fs a fault hits leader %u: a new one leads after %.1f ms\n",
-                (double)e->fault_ns / 1e9, e->of, (double)(e->elected_ns - e->fault_ns) / 1e6);
+            continue;
         }
+        const int64_t end_ns = end_of_hit(&w->history, e);
+        (void)fprintf(c->out, "  at %.3fs a fault hits leader %u", (double)e->fault_ns / 1e9,
+                      e->of);
+        if (end_ns > e->fault_ns) { /* a short pause, or a fault that it does not notice */
+            (void)fprintf(c->out, ", which leads until %.3fs", (double)end_ns / 1e9);
+        }
+        (void)fprintf(c->out, ": a new one leads after %.1f ms\n",
+                      (double)(e->elected_ns - e->fault_ns) / 1e6);
     }
 }
 

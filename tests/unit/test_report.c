@@ -508,6 +508,19 @@ static void events_shorter_than_a_character_are_drawn(void **unused)
     }
 }
 
+static void leader_that_survives_a_fault_is_said_to_lead_on(void **unused)
+{
+    (void)unused;
+    static const char scenario[] = "protocol bully\nnodes 3\nlink * delay 1ms\n"
+                                   "at 2s pause 3 for 10ms\nat 2.5s crash 3\nrun 4s\n";
+    char *line = row_of(scenario, "  at 2.000s", 80);
+    assert_has(line, "at 2.000s a fault hits leader 3, which leads until 2.500s: a new one leads");
+    free(line);
+    line = row_of(scenario, "  at 2.500s", 80);
+    assert_has(line, "at 2.500s a fault hits leader 3: a new one leads after");
+    free(line);
+}
+
 static void drawing_keeps_to_its_width(void **unused)
 {
     (void)unused;
@@ -541,6 +554,7 @@ int main(void)
         cmocka_unit_test(delays_that_contradict_delta_are_reported),
         cmocka_unit_test(leaderships_have_the_scores_of_their_leaders),
         cmocka_unit_test(events_shorter_than_a_character_are_drawn),
+        cmocka_unit_test(leader_that_survives_a_fault_is_said_to_lead_on),
         cmocka_unit_test(drawing_keeps_to_its_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
