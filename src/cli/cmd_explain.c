@@ -41,12 +41,6 @@ static int64_t option_ns(const struct cv_protocol *protocol, const struct cv_con
     return 0;
 }
 
-static int64_t grant_of(const struct cv_store_kind *kind, int64_t asked_ns)
-{
-    const int64_t step_ns = kind->lease_ns_step;
-    return (asked_ns + step_ns - 1) / step_ns * step_ns / 100 * kind->grant_percent;
-}
-
 /* Rounds to milliseconds for people, never towards a better promise. */
 static int64_t rounded(int64_t ns, bool is_least)
 {
@@ -71,7 +65,7 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
     const int64_t asked_ns = option_ns(protocol, config, "lease");
     const int64_t step_ns = kind->lease_ns_step;
     const int64_t lease_ns = (asked_ns + step_ns - 1) / step_ns * step_ns;
-    const int64_t grant_ns = grant_of(kind, asked_ns);
+    const int64_t grant_ns = cv__store_grant_ns(kind, asked_ns);
     const int64_t sure_ns = cv__lease_sure_ns(grant_ns, config->drift_ppb);
     const int64_t retry_ns = option_ns(protocol, config, "retry");
     const int64_t timeout_ns = option_ns(protocol, config, "timeout");
@@ -162,7 +156,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
                   const struct cv_config *config, const struct cv_schedule *schedule, bool is_json)
 {
     struct fact facts[FACT_COUNT];
-    const int64_t grant_ns = grant_of(kind, option_ns(protocol, config, "lease"));
+    const int64_t grant_ns = cv__store_grant_ns(kind, option_ns(protocol, config, "lease"));
     const int64_t renew_ns = cv__lease_renew_ns(option_ns(protocol, config, "renew"), grant_ns);
     const struct rates per_s = {.leader = 1e9 / (double)renew_ns,
                                 .waiting = 1e9 / (double)option_ns(protocol, config, "poll")};
@@ -269,7 +263,7 @@ static int explain_store(const struct cv_store_kind *kind, const struct explain_
         return cv__wrong_usage("--lease must be at least %s with %s, not '%s'",
                                cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
     }
-    const int64_t grant_ns = grant_of(kind, s->lease_ns);
+    const int64_t grant_ns = cv__store_grant_ns(kind, s->lease_ns);
     const int64_t both_ns_max = cv__schedule_grace_ns_max(grant_ns);
     int64_t grace_ns = s->grace_ns;
     if (grace_ns < 0) {

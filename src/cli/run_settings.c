@@ -264,7 +264,7 @@ int cv__run_complete(struct cv_run_settings *s)
     const int64_t lease_ns = s->options.lease_ns;
     const bool has_grace = s->grace_ns >= 0;
     const struct cv_store_kind *kind = s->via != NULL ? cv__store_find(s->via) : NULL;
-    const int64_t grant_ns = kind != NULL ? lease_ns / 100 * kind->grant_percent : lease_ns;
+    const int64_t grant_ns = kind != NULL ? cv__store_grant_ns(kind, lease_ns) : lease_ns;
     if (!complete_times(s, grant_ns)) {
         return EXIT_USAGE;
     }

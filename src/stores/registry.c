@@ -92,6 +92,11 @@ bool cv__store_serves(const char *address)
     return index_of(address) <= COUNT_OF(modules);
 }
 
+int64_t cv__store_grant_ns(const struct cv_store_kind *kind, int64_t lease_ns)
+{
+    return lease_ns / 100 * kind->grant_percent;
+}
+
 int cv__store_fail_unknown(const char *address, struct cv_errtext *reterr)
 {
     const char *known[COUNT_OF(modules) + 2];

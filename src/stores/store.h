@@ -178,7 +178,7 @@ struct cv_store_kind {
     const char *notifications; /* how others learn of a release or a death */
     int64_t lease_ns_min;      /* shorter ones are refused */
     int64_t lease_ns_step;     /* the server rounds up to a multiple of this */
-    int64_t grant_percent;     /* a grant lasts for about this part of the lease */
+    int64_t grant_percent;     /* a grant lasts for about this part of the requested lease */
     bool counts_anew; /* when the servers elect a new leader of theirs, each lease starts again */
     bool hides_rest;  /* the server does not report what is left of a lease: at most all of it */
 
@@ -224,6 +224,9 @@ const struct cv_store_kind *cv__store_find(const char *address);
 const struct cv_store_kind *cv__store_at(uint32_t index);
 const char *cv__store_scheme_at(uint32_t index);
 bool cv__store_serves(const char *address);
+
+/* How long a leader may lead after a renewal. What the server rounds up is not used. */
+int64_t cv__store_grant_ns(const struct cv_store_kind *kind, int64_t lease_ns);
 
 /* Fails with CV_E_INVALID, because the address names no store. */
 int cv__store_fail_unknown(const char *address, struct cv_errtext *reterr);

@@ -489,6 +489,20 @@ run 0 history x
 
 # ---- what explain promises -------------------------------------------------------------------------
 
+# etcd rounds a lease up to whole seconds, but the leader does not use more than was requested.
+run 0 explain etcd://127.0.0.1:1 --lease 4.1s --json
+check 'what the server rounds up is not promised' \
+    python3 -c 'import json; e = json.load(open("out")); assert (e["lease_s"], e["grant_s"]) == (5, 4.1), e'
+for grace in 1.64s 1.7s; do
+    status=0
+    "$CONCLAVE" explain etcd://127.0.0.1:1 --lease 4.1s --grace $grace >out 2>err || status=$?
+    run $status run x --check --via etcd://127.0.0.1:1 --lease 4.1s --grace $grace -- true
+done
+check 'explain and run refuse the same grace' [ "$status" -eq 2 ]
+run 0 run --help
+check 'the default of --grace is explained' grep -q '1s on ZooKeeper with a lease of 5s' out
+run 0 explain zookeeper://127.0.0.1:1/x --json
+check 'and is true' python3 -c 'import json; assert json.load(open("out"))["run_grace_s"] == 1'
 run 0 explain --lease 2
 check 'a word and its value are apart' sh -c '! grep "^  " out | grep -qv "^  .*[^ ]  "'
 run 0 explain --lease 2 --json
