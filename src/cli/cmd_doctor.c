@@ -287,8 +287,12 @@ static const struct {
     const char *words, *advice;
 } advices[] = {
     {"store init", "run 'conclave store init ADDRESS' once, as a user who may create tables"},
+    {"leave tls=yes out", "leave tls=yes out of the address, or use the server's port with TLS"},
     {"tls=yes",
      "add tls=yes to the address, and cacert=FILE if the server's authority is your own"},
+    {"add cert=FILE",
+     "if the server asks for client certificates, add cert=FILE&key=FILE to the address: the "
+     "certificate and the key of this client, as PEM"},
     {"authentication failed", "check the user in the address and the password"},
     {"has no password", NULL},
     {"several names", NULL},
@@ -337,7 +341,8 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
          p->stage > READING ? NULL : advice_for_silence(kind, p->why.text));
     if (p->stage == RUNS) {
         tell(d, WRONG, "version", p->why.text,
-             "the store was prepared by an older version: run 'conclave store init' once more");
+             "the store was prepared by an older version: run 'conclave store init ADDRESS' once "
+             "more");
     } else if (p->stage > RUNS) {
         (void)snprintf(what, sizeof what, "conclave %s; the store is prepared for it",
                        cv_version());
@@ -443,8 +448,9 @@ static void check_versions(struct doctor *d, const struct cv_store_kind *kind, c
         tell(d, WARNING, "contenders", text,
              kind->create == NULL
                  ? "update them: earlier versions do not report it"
-                 : "run 'conclave store init' once more and update contenders of earlier versions; "
-                   "on PostgreSQL a waiting contender with a long name cannot report its version");
+                 : "run 'conclave store init ADDRESS' once more and update contenders of earlier "
+                   "versions; on PostgreSQL a waiting contender with a long name cannot report its "
+                   "version");
     } else if (v.other_count == 0) {
         (void)snprintf(text, sizeof text, "%u in %u elections, none of another version",
                        v.contender_count, v.election_count);

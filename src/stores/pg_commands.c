@@ -99,7 +99,7 @@ static int check_owners(PGconn *pg, const char *prefix, struct cv_errtext *reter
     } else if (PQntuples(found) > 0) {
         code = cv__fail(reterr, CV_E_STORE,
                         "PostgreSQL: %s%s belongs to '%s' already, who could run code as every "
-                        "contender; drop it, or run 'conclave store init' as that role",
+                        "contender; drop it, or run 'conclave store init ADDRESS' as that role",
                         prefix, cv__pg_value(found, 0, 0), cv__pg_value(found, 0, 1));
     }
     PQclear(found);

@@ -73,7 +73,8 @@ void cv__pg_explain(const char *message, const PGresult *wrong, char *ret_why, s
     cv__remote_one_line(primary != NULL ? primary : message, line, sizeof line);
     if (cv__pg_is_missing(wrong)) {
         (void)snprintf(ret_why, why_bytes,
-                       "PostgreSQL: %s; create what is missing with 'conclave store init'", line);
+                       "PostgreSQL: %s; create what is missing with 'conclave store init ADDRESS'",
+                       line);
     } else {
         (void)snprintf(ret_why, why_bytes, "PostgreSQL: %s",
                        line[0] != '\0' ? line : "the connection was lost");

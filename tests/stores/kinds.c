@@ -488,7 +488,7 @@ void bad_addresses_are_reported_in_one_line(void **unused)
             {"postgres://u@h/x?password=geheim", "every user can read command lines", true},
             {refused, "Connection refused", false},
             {wrong, "password authentication failed", false},
-            {missing, "conclave store init", false},
+            {missing, "'conclave store init ADDRESS'", false},
             {forbidden, "permission denied", false},
         };
         char password[64];
@@ -504,7 +504,7 @@ void bad_addresses_are_reported_in_one_line(void **unused)
         (void)setenv("PGPASSWORD", password, 1);
         assert_int_equal(cv__store_find(missing)->history(missing, "x", on_no_past, NULL, &err),
                          CV_E_STORE);
-        assert_non_null(strstr(err.text, "conclave store init"));
+        assert_non_null(strstr(err.text, "'conclave store init ADDRESS'"));
     } else if (strcmp(kind_name, "etcd") == 0) {
         static const struct bad bad[] = {
             {"etcd:", "etcd://host:port", true},

@@ -565,6 +565,20 @@ def the_doctor_finds_nothing_wrong(stage):
         raise Failure(f"doctor: {done.returncode} {done.stdout} {done.stderr}")
 
 
+def the_doctor_says_what_tls_needs(stage):
+    """A server that asks for a certificate, and a port without TLS."""
+    host = os.environ["CV_TEST_ETCD_TLS"].partition("?")
+    kept = "&".join(one for one in host[2].split("&") if not one.startswith(("cert=", "key=")))
+    first = stage.address.split(",")[0]
+    for address, words in ((f"{host[0]}?{kept}", "add cert=FILE&key=FILE to the address"),
+                           (f"{first}?tls=yes", "leave tls=yes out of the address")):
+        done = subprocess.run([stage.program, "doctor", "--via", address, "--json"], env=stage.environment,
+                              capture_output=True, text=True, timeout=LIMIT, check=False)
+        advice = [one["advice"] for one in json.loads(done.stdout) if one["check"] == "store"]
+        if done.returncode != 1 or len(advice) != 1 or words not in (advice[0] or ""):
+            raise Failure(f"doctor {address}: {done.returncode} {done.stdout}")
+
+
 def the_doctor_names_other_versions(stage):
     """A leader and a waiting contender of a later version; a pooler's sessions cannot be told apart."""
     def versions():
@@ -783,7 +797,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
          an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
-         watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong,
+         watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong, the_doctor_says_what_tls_needs,
          the_doctor_names_other_versions, a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_record_its_run, others_hear_that_the_command_ended,
          others_hear_that_the_command_ended_before_another_began, others_hear_that_the_leader_resigned,
@@ -830,6 +844,8 @@ def main():
             continue  # there are no notifications through a pooler: contenders ask only a few times per lease
         if test is the_promises_of_explain_are_kept and sys.argv[2] in ("sqlite", "pooler"):
             continue  # there are no servers to cut off, or they are PostgreSQL again
+        if test is the_doctor_says_what_tls_needs and sys.argv[2] != "etcd":
+            continue
         number += 1
         name = test.__name__.replace("_", " ")
         try:
