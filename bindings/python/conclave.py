@@ -22,6 +22,7 @@ are those of conclave-address(7). An Election may be used from any thread; a chi
 must not use an Election of its parent."""
 
 import asyncio
+import contextlib
 import ctypes
 import dataclasses
 import enum
@@ -209,11 +210,14 @@ class Election:
     progress  seconds: a leader's lease is renewed only if progress() was called within this time
     engine    an Engine to run in; None: its own
     log       is called with (level, line), level 0 (debug) to 3 (warning), from a thread of the library
+    ignores_renewals  a renewal is not a change for fileno() and changes()
     """
 
     def __init__(self, name, address=None, *, node=None, lease=None, observer=False, progress=None,
-                 accepts_two_leaders=False, engine=None, log=None):
+                 accepts_two_leaders=False, engine=None, log=None, ignores_renewals=False):
         self._pointer = None
+        self._followers = set()  # (loop, event) of each changes()
+        self._sequence = None  # of the latest status that was read
         self._log = _LOG(lambda _, level, line: log(level, line.decode(errors="replace"))) \
             if log else _LOG()
         self._engine = engine  # it must live as long as this
@@ -221,7 +225,8 @@ class Election:
             size=ctypes.sizeof(_Options), node=_text(node, "the node's name"),
             lease_ns=_ns(lease, "the lease"), is_observer=observer,
             progress_ns=_ns(progress, "the progress"), accepts_two_leaders=accepts_two_leaders,
-            engine=engine._pointer if engine else None, log=self._log)
+            engine=engine._pointer if engine else None, log=self._log,
+            ignores_renewals=ignores_renewals)
         pointer, why = ctypes.c_void_p(), _ErrorText()
         code = _lib.cv_open(ctypes.byref(pointer), _text(name, "the election's name"),
                             _text(address, "the address"), ctypes.byref(options), ctypes.byref(why))
@@ -251,6 +256,9 @@ class Election:
         """The latest Status."""
         raw = _Status(size=ctypes.sizeof(_Status))
         _check(_lib.cv_status(self._open(), ctypes.byref(raw)))
+        if raw.sequence != self._sequence:  # the descriptor is not readable any more
+            self._sequence = raw.sequence
+            self._wake()
 
         def text(value):
             return value.decode(errors="replace")
@@ -293,18 +301,38 @@ class Election:
                     return False
 
     async def changes(self):
-        """Yields the Status now and after each change; several changes at once may be one."""
+        """Yields the Status now and after each change, a renewal included; several changes at once may be
+        one. Ends when the election is closed. There may be several at the same time."""
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
-        descriptor = self.fileno()
-        loop.add_reader(descriptor, changed.set)
+        descriptor = os.dup(self.fileno())  # a number that close() does not give to another file
+        follower = (loop, changed)
+
+        def on_readable():
+            loop.remove_reader(descriptor)  # it stays readable until somebody asks for the status
+            changed.set()
+
+        self._followers.add(follower)
+        told = None
         try:
-            while True:
+            while self._pointer is not None:
                 changed.clear()
-                yield self.status()
-                await changed.wait()
+                status = self.status()
+                if told != status.sequence:
+                    told = status.sequence
+                    yield status
+                else:
+                    loop.add_reader(descriptor, on_readable)
+                    await changed.wait()
         finally:
+            self._followers.discard(follower)
             loop.remove_reader(descriptor)
+            os.close(descriptor)
+
+    def _wake(self):
+        for loop, changed in tuple(self._followers):
+            with contextlib.suppress(RuntimeError):  # that loop has ended
+                loop.call_soon_threadsafe(changed.set)
 
     # ---- Requests ----------------------------------------------------------------------------
 
@@ -335,6 +363,7 @@ class Election:
     def close(self):
         """Resigns and frees everything; waits up to a second until the others know."""
         pointer, self._pointer = self._pointer, None
+        self._wake()
         if pointer is not None:
             _lib.cv_close(pointer)
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import pathlib
 import re
+import select
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,87 @@ def changes_can_be_awaited(folder):
 
     status = asyncio.run(asyncio.wait_for(follow(), LIMIT))
     assert status.role is not conclave.Role.LEADER
+
+
+def several_may_await_changes(folder):
+    """Each of them sees each change, even if somebody else asks for the status first."""
+    async def follow(election, reasons):
+        async for status in election.changes():
+            reasons.append(status.reason)
+            if status.reason == "resigned":
+                return
+
+    async def together():
+        async with conclave.Election("job", address(folder), node="a") as a:
+            seen = [[], []]
+            tasks = [asyncio.ensure_future(follow(a, reasons)) for reasons in seen]
+            while not all(seen) or not a.leads():
+                await asyncio.sleep(0)
+            a.resign()
+            while a.status().reason != "resigned":
+                pass  # the loop does not run meanwhile
+            await asyncio.gather(*tasks)
+
+    asyncio.run(asyncio.wait_for(together(), LIMIT))
+
+
+def changes_end_when_the_election_is_closed(folder):
+    async def note_roles(election, roles):
+        async for status in election.changes():
+            roles.append(status.role)
+
+    async def close_one():
+        a = conclave.Election("job", address(folder), node="a")
+        roles, others = [], []
+        task = asyncio.ensure_future(note_roles(a, roles))
+        while conclave.Role.LEADER not in roles:
+            await asyncio.sleep(0)
+        a.close()
+        async with conclave.Election("other", address(folder), node="b") as b:  # may have a's descriptor
+            other = asyncio.ensure_future(note_roles(b, others))
+            await task
+            while conclave.Role.LEADER not in others:
+                await asyncio.sleep(0)
+        await other
+
+    asyncio.run(asyncio.wait_for(close_one(), LIMIT))
+
+
+def a_slow_reader_does_not_keep_the_loop_busy(folder):
+    """A change that nobody has asked for yet wakes the loop once, not again and again."""
+    async def watch():
+        loop = asyncio.get_running_loop()
+        calls = 0
+        add = loop.add_reader
+
+        def counted(descriptor, callback):
+            def call():
+                nonlocal calls
+                calls += 1
+                callback()
+            add(descriptor, call)
+
+        loop.add_reader = counted
+        async with conclave.Election("job", address(folder), node="a") as a:
+            async for status in a.changes():
+                if status.role is conclave.Role.LEADER:
+                    break
+            follower = a.changes()
+            await follower.__anext__()
+            task = asyncio.ensure_future(follower.__anext__())
+            await asyncio.sleep(0)
+            a.campaign(False)
+            await task
+            a.status()
+            before = calls
+            a.campaign(True)
+            assert select.select([a.fileno()], [], [], LIMIT)[0]
+            for _ in range(1000):  # turns of the loop
+                await asyncio.sleep(0)
+            assert calls - before <= 1, calls - before
+            await follower.aclose()
+
+    asyncio.run(asyncio.wait_for(watch(), LIMIT))
 
 
 def the_log_tells_who_was_elected(folder):
@@ -149,7 +231,8 @@ def the_structs_are_those_of_the_header(_):
 
 
 TESTS = [leads_and_hands_over, a_resign_request_is_seen_by_the_leader, many_elections_share_an_engine,
-         changes_can_be_awaited, the_log_tells_who_was_elected, mistakes_are_told,
+         changes_can_be_awaited, several_may_await_changes, changes_end_when_the_election_is_closed,
+         a_slow_reader_does_not_keep_the_loop_busy, the_log_tells_who_was_elected, mistakes_are_told,
          a_missing_library_is_told, a_killed_leader_is_replaced, the_structs_are_those_of_the_header]
 
 
