@@ -86,9 +86,13 @@ static void print_text(const struct settings *settings, const struct cv_election
                   status->role == CV_ROLE_LEADER ? " (this process)" : "",
                   (unsigned long long)status->token, status->trouble);
     } else if (status->leader[0] == '\0') {
-        const bool is_known = status->reason != CV_REASON_STARTED;
-        (void)printf(is_known ? "nobody leads (%s)" : "nobody leads",
-                     cv_reason_name(status->reason));
+        /* If the store did not answer this observer, the leader may well have renewed meanwhile. */
+        const bool is_sure =
+            status->role != CV_ROLE_OBSERVER || status->reason != CV_REASON_STORE_UNREACHABLE;
+        (void)printf("%s", is_sure ? "nobody leads" : "no leader is known");
+        if (status->reason != CV_REASON_STARTED) {
+            (void)printf(" (%s)", cv_reason_name(status->reason));
+        }
     } else {
         cv__print(stdout, "%s leads%s, token %llu (%s", status->leader,
                   status->role == CV_ROLE_LEADER ? " (this process)" : "",

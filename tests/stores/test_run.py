@@ -453,6 +453,24 @@ def a_watcher_that_slept_does_not_report_the_reason_of_another_leadership(stage)
         raise Failure(f"watch says {last}")
 
 
+def a_watcher_that_is_cut_off_does_not_say_that_nobody_leads(stage):
+    node = stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader") == node, "a leader")
+    path = stage.folder / "watch.text"
+    with Relay(stage) as relay:
+        with open(path, "w") as output:
+            stage.process["watch"] = subprocess.Popen(
+                [stage.program, "watch", stage.name, "--via", relay.address], stdin=subprocess.DEVNULL,
+                env=stage.environment, stdout=output, stderr=subprocess.DEVNULL)
+        await_that(lambda: f"{node} leads" in path.read_text(), "the watcher sees it")
+        relay.tell("swallow")
+        await_that(lambda: "(store-unreachable)" in path.read_text(), "the watcher knows nothing any more")
+        relay.tell("heal")
+        await_that(lambda: path.read_text().count(f"{node} leads") >= 2, "the watcher sees it again")
+    if "nobody leads" in path.read_text():
+        raise Failure(f"watch says {path.read_text()}")
+
+
 def the_leader_is_not_asked_to_resign_in_favour_of_itself(stage):
     node = stage.spawn()
     _, token, _, _ = stage.await_start()
@@ -806,6 +824,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          others_do_not_hear_more_of_a_stopped_leader_than_is_known, an_outage_is_not_reported_as_something_else,
          an_outage_does_not_explain_the_end_of_the_next_leadership, a_stopped_leader_does_not_blame_the_store,
          a_watcher_that_slept_does_not_report_the_reason_of_another_leadership,
+         a_watcher_that_is_cut_off_does_not_say_that_nobody_leads,
          the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
 
@@ -842,7 +861,8 @@ def main():
     for test in TESTS if sys.argv[2] != "peers" else AMONG_PEERS:
         if only not in test.__name__ or (test is resignations_in_a_row and sys.argv[2] == "pooler"):
             continue  # there are no notifications through a pooler: contenders ask only a few times per lease
-        if test is the_promises_of_explain_are_kept and sys.argv[2] in ("sqlite", "pooler"):
+        if test in (the_promises_of_explain_are_kept, a_watcher_that_is_cut_off_does_not_say_that_nobody_leads) \
+                and sys.argv[2] in ("sqlite", "pooler"):
             continue  # there are no servers to cut off, or they are PostgreSQL again
         if test is the_doctor_says_what_tls_needs and sys.argv[2] != "etcd":
             continue
