@@ -319,6 +319,10 @@ void cv__zk_write_if(struct cv_zk_user *user, const char *guard, const char *pat
     if (op == NULL) {
         return;
     }
+    if (guard[0] == '\0') { /* it does not exist any more; the client library frees an empty path */
+        op_done(op, ZNONODE);
+        return;
+    }
     struct cv_zk_exchange *e = op->exchange = calloc(1, sizeof *e);
     if (e == NULL) {
         op_done(op, ZSYSTEMERROR);
