@@ -118,6 +118,8 @@ explore: all
 	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --results $(BUILD)/explore.results
 	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 600s --results $(BUILD)/explore.results
 	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --pairs --results $(BUILD)/explore.results
+	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --drift --results $(BUILD)/explore.results
+	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 60s --pairs --results $(BUILD)/explore.results
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@tools/explore-plants $(BUILD)
