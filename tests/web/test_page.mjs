@@ -77,6 +77,7 @@ async function story(page, name) {
 
 async function type(page, text) {
     await page.locator("#show-editor").click();
+    await page.waitForFunction(() => document.querySelector("textarea").value !== ""); // its first story has come
     await page.locator("textarea").fill(text);
     await page.waitForTimeout(400); // the editor waits so long for another key
 }
