@@ -25,15 +25,61 @@ const char *cv_strerror(int code)
     }
 }
 
+#define LINE_BYTES_MAX 9216u               /* two of the longest paths of Linux, and the words */
+#define HEAD_BYTES (CV_ERRTEXT_BYTES / 4u) /* what was tried; the end has the longer words */
+
+static bool is_inside_utf8(char c)
+{
+    return ((unsigned char)c & 0xc0u) == 0x80u;
+}
+
+/* A line that is too long has a long path in it, and the reason comes last: keeps both ends. */
+static void shorten(const char *line, size_t length, char ret_text[CV_ERRTEXT_BYTES])
+{
+    static const char dots[] = "...";
+    CV_ASSERT(length >= CV_ERRTEXT_BYTES);
+    size_t head = HEAD_BYTES;
+    while (head > 0 && is_inside_utf8(line[head])) {
+        head--;
+    }
+    size_t tail = CV_ERRTEXT_BYTES - sizeof dots - head;
+    while (tail > 0 && is_inside_utf8(line[length - tail])) {
+        tail--;
+    }
+    CV_ASSERT(head + tail + sizeof dots <= CV_ERRTEXT_BYTES);
+    memcpy(ret_text, line, head);
+    memcpy(ret_text + head, dots, sizeof dots - 1);
+    memcpy(ret_text + head + sizeof dots - 1, line + length - tail, tail);
+    ret_text[head + sizeof dots - 1 + tail] = '\0';
+}
+
+/* Apart from cv__fail(), so that only a line that is too long takes so much of the stack. */
+static void format_long(char ret_text[CV_ERRTEXT_BYTES], const char *format, va_list args)
+    CV_PRINTF(2, 0);
+
+static void format_long(char ret_text[CV_ERRTEXT_BYTES], const char *format, va_list args)
+{
+    char line[LINE_BYTES_MAX];
+    const int length = vsnprintf(line, sizeof line, format, args);
+    if (length >= CV_ERRTEXT_BYTES) {
+        const size_t bytes = (size_t)length;
+        shorten(line, bytes < sizeof line ? bytes : sizeof line - 1, ret_text);
+    }
+}
+
 int cv__fail(struct cv_errtext *reterr, int code, const char *format, ...)
 {
     CV_ASSERT(code < 0);
     if (reterr != NULL) {
         va_list args;
         va_start(args, format);
-        (void)vsnprintf(reterr->text, sizeof reterr->text, format,
-                        args); /* a truncated line still helps */
+        const int length = vsnprintf(reterr->text, sizeof reterr->text, format, args);
         va_end(args);
+        if (length >= CV_ERRTEXT_BYTES) {
+            va_start(args, format);
+            format_long(reterr->text, format, args);
+            va_end(args);
+        }
     }
     return code;
 }

@@ -4,8 +4,8 @@
 
 #include <conclave/core.h>
 
-/* Writes the line (truncated to its size) unless reterr is NULL, and returns `code`, so that a
- * failure is reported by `return cv__fail(reterr, CV_E_INVALID, "...", ...)`. */
+/* Writes the line (if it is too long, without its middle) unless reterr is NULL, and returns
+ * `code`, so that a failure is reported by `return cv__fail(reterr, CV_E_INVALID, "...", ...)`. */
 int cv__fail(struct cv_errtext *reterr, int code, const char *format, ...) CV_PRINTF(3, 4);
 
 /* The reason of that name; CV_REASON_COUNT: there is none. */

@@ -48,6 +48,28 @@ static void fail_cuts_a_text_at_its_bound(void **unused)
     assert_int_equal(strlen(err.text), CV_ERRTEXT_BYTES - 1);
 }
 
+static void fail_shortens_a_path_and_keeps_the_reason(void **unused)
+{
+    (void)unused;
+    static const char reason[] = "': Permission denied";
+    for (size_t bytes = CV_ERRTEXT_BYTES - 40; bytes <= 4096; bytes++) {
+        char path[4097];
+        for (size_t i = 0; i < bytes; i++) { /* of characters with two bytes each */
+            path[i] = i % 2 == 0 ? '\xc3' : '\xa4';
+        }
+        path[bytes & ~(size_t)1] = '\0';
+        struct cv_errtext err;
+        (void)cv__fail(&err, CV_E_IO, "cannot open '%s': %s", path, "Permission denied");
+        const size_t length = strlen(err.text);
+        assert_true(length < CV_ERRTEXT_BYTES);
+        assert_string_equal(err.text + length - strlen(reason), reason);
+        assert_int_equal(strncmp(err.text, "cannot open '\xc3\xa4", 15), 0);
+        for (size_t i = 1; i < length; i++) { /* no half of a character is left */
+            assert_int_equal(err.text[i] == '\xa4', err.text[i - 1] == '\xc3');
+        }
+    }
+}
+
 static void fail_trips_on_success(void **unused)
 {
     (void)unused;
@@ -85,6 +107,7 @@ int main(void)
         cmocka_unit_test(numbers_that_are_not_ours_are_unknown_errors),
         cmocka_unit_test(fail_returns_its_code_with_or_without_a_text),
         cmocka_unit_test(fail_cuts_a_text_at_its_bound),
+        cmocka_unit_test(fail_shortens_a_path_and_keeps_the_reason),
         cmocka_unit_test(fail_trips_on_success),
         cmocka_unit_test(reasons_and_properties_have_stable_words),
         cmocka_unit_test(the_version_of_header_and_library_agree),
