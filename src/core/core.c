@@ -81,12 +81,13 @@ static bool is_configured(const struct cv_protocol *protocol, const struct cv_co
     if (cv_core_configure(protocol, &again, NULL) != CV_OK) {
         return false;
     }
-    for (uint32_t i = 0; i < CV_OPTIONS_MAX; i++) {
-        if (config->option[i] == CV_OPTION_DERIVED) {
+    uint32_t at = 0;
+    for (const struct cv_option *o = protocol->options; o->name != NULL; o++, at++) {
+        if (config->option[at] == CV_OPTION_DERIVED) {
             return false;
         }
     }
-    return true;
+    return true; /* the entries beyond belong to no option */
 }
 
 void cv__core_contract(const struct cv_protocol *protocol, const struct cv_config *config,

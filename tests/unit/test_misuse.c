@@ -441,6 +441,29 @@ static void refuses_config(const struct cv_protocol *protocol, const struct cv_c
     assert_memory_equal(&core, &before, sizeof core);
 }
 
+/* The array of options is longer than the list of any protocol. */
+static void entries_beyond_the_options_are_ignored_alike(void **unused)
+{
+    (void)unused;
+    for (uint32_t p = 0; cv_protocol_at(p) != NULL; p++) {
+        const struct cv_protocol *protocol = cv_protocol_at(p);
+        struct cv_config config;
+        uint32_t used = 0;
+        while (protocol->options[used].name != NULL) {
+            used++;
+        }
+        cv_config_init(&config, protocol, SELF, MEMBERS);
+        for (uint32_t at = used; at < CV_OPTIONS_MAX; at++) {
+            config.option[at] = INT64_MIN;
+        }
+        assert_int_equal(cv_core_configure(protocol, &config, NULL), CV_OK);
+        void *state = calloc(1, cv_core_size(protocol, &config));
+        assert_non_null(state);
+        assert_int_equal(cv_core_init(protocol, state, &config), CV_OK);
+        free(state);
+    }
+}
+
 static void configurations_out_of_range(void **unused)
 {
     (void)unused;
@@ -673,6 +696,7 @@ int main(void)
         cmocka_unit_test(noise_from_a_peer),
         cmocka_unit_test(no_descriptors_for_an_election),
         cmocka_unit_test(no_thread_for_an_election),
+        cmocka_unit_test(entries_beyond_the_options_are_ignored_alike),
         cmocka_unit_test(configurations_out_of_range),
         cmocka_unit_test(a_step_without_its_arguments),
         cmocka_unit_test(events_out_of_range),
