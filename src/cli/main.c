@@ -83,6 +83,10 @@ int main(int argc, char **argv)
         return cv__command_flush(EXIT_FINE);
     }
     const bool asks_help = strcmp(argv[1], "help") == 0;
+    if (asks_help && (is_help(argv[2]) || strcmp(argv[2], "help") == 0)) {
+        print_help(stdout);
+        return cv__command_flush(EXIT_FINE);
+    }
     const struct cv_verb *verb = verb_find(asks_help ? argv[2] : argv[1]);
     if (verb == NULL) {
         return unknown_command(asks_help ? argv[2] : argv[1]);

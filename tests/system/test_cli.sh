@@ -64,6 +64,10 @@ run 0 --help
 for verb in protocols oracles sim lab; do
     says "^  $verb "
 done
+for word in help --help -h; do
+    run 0 help $word
+    says '^  sim '
+done
 run 0 --version
 says '^conclave [0-9]\+\.[0-9]\+\.[0-9]\+$'
 run 0 version
