@@ -240,8 +240,13 @@ bool cv__command_time(const char *option, const char *text, int64_t *ret_ns)
 
 int cv__command_flush(int status)
 {
-    if (!cv__screen_flush_output()) {
-        return cv__cannot("cannot write the output: %s", strerror(errno));
+    static bool is_reported; /* a command that noticed it ends, and then is asked once more */
+    if (cv__screen_flush_output()) {
+        return status;
     }
-    return status;
+    if (!is_reported) {
+        cv__complain("cannot write the output: %s", strerror(errno));
+    }
+    is_reported = true;
+    return EXIT_CANNOT;
 }

@@ -443,6 +443,11 @@ fails 2 'explain takes one address' explain sqlite:x sqlite:y
 fails 2 "--lease must be at least 100ms with sqlite, not '1ms'" explain --lease 1ms
 fails 2 'CONCLAVE_LEASE_FILE is not set' check-lease
 
+if [ -c /dev/full ]; then
+    "$CONCLAVE" watch x --changes 1 >/dev/full 2>err
+    one_line 'watch: output that cannot be written' 'cannot write the output: No space left on device'
+fi
+
 # ---- instants -------------------------------------------------------------------------------------
 
 run 0 run x -- sleep 0.3
