@@ -62,6 +62,27 @@ static size_t make_visible(const char *text, size_t bytes, char *ret_text)
 
 static void complain(const char *format, va_list args) CV_PRINTF(1, 0);
 
+/* Breaks a message between words if standard error is a terminal. False: it was not written. */
+static bool write_folded(char *text, size_t length)
+{
+    const uint32_t columns = cv__screen_error_limit();
+    char *folded = NULL;
+    size_t bytes = 0;
+    FILE *memory = columns < length ? open_memstream(&folded, &bytes) : NULL;
+    if (memory == NULL) {
+        return false;
+    }
+    text[length - 1] = '\0'; /* without the newline, which is added again */
+    cv__screen_print(memory, columns, text);
+    text[length - 1] = '\n';
+    const bool is_folded = fclose(memory) == 0;
+    if (is_folded) {
+        (void)fwrite(folded, 1, bytes, stderr);
+    }
+    free(folded);
+    return is_folded;
+}
+
 /* In one write(2): other threads and processes write to the same file. */
 static void complain(const char *format, va_list args)
 {
@@ -73,7 +94,9 @@ static void complain(const char *format, va_list args)
     memcpy(shown, begin, length);
     length += make_visible(line, strlen(line), shown + length);
     shown[length++] = '\n';
-    (void)fwrite(shown, 1, length, stderr);
+    if (!write_folded(shown, length)) {
+        (void)fwrite(shown, 1, length, stderr);
+    }
 }
 
 void cv__print(FILE *out, const char *format, ...)

@@ -36,6 +36,19 @@ uint32_t cv__screen_limit(void)
     return told == 0 ? CV_SCREEN_ANY : told < COLUMNS_MIN ? COLUMNS_MIN : told;
 }
 
+/* 0: standard error is no terminal, or one that does not tell its width. */
+static uint32_t error_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+uint32_t cv__screen_error_limit(void)
+{
+    const uint32_t columns = error_columns();
+    return columns == 0 ? CV_SCREEN_ANY : columns < COLUMNS_MIN ? COLUMNS_MIN : columns;
+}
+
 /* ---- Folding --------------------------------------------------------------------------------- */
 
 /* The number of UTF-8 characters, without sequences that change colours. All characters that

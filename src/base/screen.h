@@ -22,6 +22,9 @@ uint32_t cv__screen_columns(void);
 /* The same for texts: CV_SCREEN_ANY if it is unknown. At least 20. */
 uint32_t cv__screen_limit(void);
 
+/* Of standard error; CV_SCREEN_ANY: it is no terminal, and messages stay on one line each. */
+uint32_t cv__screen_error_limit(void);
+
 /* From now on lines of standard output are broken between words, if they are longer than the limit.
  * Further rows are aligned with the last column of a line like " key text", and otherwise indented
  * by two more. Lines that begin with { or [ are JSON and stay whole. stdout then has no descriptor:

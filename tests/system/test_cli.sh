@@ -449,6 +449,26 @@ fi
 
 # ---- narrow screens --------------------------------------------------------------------------------
 
+# Prints what a command writes to a terminal of 40 columns.
+on_a_terminal() {
+    python3 -c 'import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+try:
+    while text := os.read(terminal, 4096):
+        sys.stdout.write(text.decode().replace("\r", ""))
+except OSError:
+    pass # the other side is closed
+os.waitpid(pid, 0)' "$CONCLAVE" "$@"
+}
+on_a_terminal run x --lease 5s --grace 4s -- true >told
+check 'an error is folded on a terminal' [ "$(wc -l <told)" -gt 1 ]
+check 'it fits' [ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' told)" -le 40 ]
+run 2 run x --lease 5s --grace 4s -- true
+check 'elsewhere it is one line' [ "$(wc -l <err)" -eq 1 ]
+
 # fits COLUMNS FILE: no line is longer, except for a single long word such as a path.
 fits() {
     python3 - "$@" <<'PYTHON'
