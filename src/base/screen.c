@@ -240,3 +240,9 @@ bool cv__screen_shows_progress(void)
 {
     return is_clever_terminal(STDERR_FILENO);
 }
+
+void cv__screen_progress(const char *line)
+{
+    /* Not the last column: behind it some terminals begin a new line. Below zero: no limit. */
+    (void)fprintf(stderr, "\r%.*s\033[K", (int)error_columns() - 1, line);
+}

@@ -44,4 +44,8 @@ bool cv__screen_has_colour(FILE *out);
 /* Can a line on standard error be overwritten? */
 bool cv__screen_shows_progress(void);
 
+/* Overwrites that line; "" erases it. A line that is too long is cut: one that wraps could not be
+ * overwritten. */
+void cv__screen_progress(const char *line);
+
 #endif

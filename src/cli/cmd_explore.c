@@ -223,8 +223,7 @@ static void show_progress(void *context, const struct explore_progress *p)
                    p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
                    (unsigned long long)p->frontier, (unsigned long long)p->depth,
                    (unsigned long long)(p->bytes >> 20), (unsigned long long)(p->disk_bytes >> 20));
-    /* A line that wraps could not be overwritten. */
-    (void)fprintf(stderr, "\r%.*s\033[K", (int)cv__screen_columns() - 1, line);
+    cv__screen_progress(line);
 }
 
 static void print_line(void *context, int64_t at_ns, const char *line)
@@ -393,7 +392,7 @@ static void add_up(struct total *total, const struct explore_limits *limits)
     total->miss += total->result.miss;
     total->beyond = total->result.beyond != NULL ? total->result.beyond : total->beyond;
     if (limits->progress != NULL) {
-        (void)fprintf(stderr, "\r\033[K");
+        cv__screen_progress("");
     }
 }
 

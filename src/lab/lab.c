@@ -125,8 +125,11 @@ struct sim_world *cv__lab_world(const struct sim_scenario *scenario, uint64_t se
     if (now_ns - progress.shown_ns >= PROGRESS_NS && cv__screen_shows_progress()) {
         progress.is_shown = true;
         progress.shown_ns = now_ns;
-        (void)fprintf(stderr, "\r%llu runs, %lld s ", (unsigned long long)progress.run_count,
-                      (long long)((now_ns - progress.begin_ns) / NS_PER_S));
+        char line[64];
+        (void)snprintf(line, sizeof line, "%llu runs, %lld s ",
+                       (unsigned long long)progress.run_count,
+                       (long long)((now_ns - progress.begin_ns) / NS_PER_S));
+        cv__screen_progress(line);
     }
     return sim_world_new(scenario, seed, options);
 }
@@ -136,7 +139,7 @@ static void progress_clear(void)
 {
     if (progress.is_shown) {
         progress.is_shown = false;
-        (void)fprintf(stderr, "\r%*s\r", 40, "");
+        cv__screen_progress("");
     }
 }
 

@@ -3,6 +3,7 @@
 #include "report/runner.h"
 
 #include "base/memory.h"
+#include "base/screen.h"
 #include "base/stopwatch.h"
 #include "sim/swarm.h"
 
@@ -31,14 +32,15 @@ static void show_progress(struct runner *r, bool is_last)
     r->shown_s = now;
     const uint64_t done = r->result->run_count;
     const uint64_t all = r->options->run_count;
-    char bar[31];
-    const size_t filled = (size_t)(done * 30 / all);
-    memset(bar, '.', 30);
-    memset(bar, '#', filled);
-    bar[30] = '\0';
-    (void)fprintf(stderr, "\r[%s] %llu of %llu runs, %llu failed%s", bar, (unsigned long long)done,
-                  (unsigned long long)all, (unsigned long long)r->result->failed_count,
-                  is_last ? "\n" : "");
+    char line[128] = "[..............................] ";
+    const size_t bar = strlen(line);
+    memset(line + 1, '#', (size_t)(done * 30 / all));
+    (void)snprintf(line + bar, sizeof line - bar, "%llu of %llu runs, %llu failed",
+                   (unsigned long long)done, (unsigned long long)all,
+                   (unsigned long long)r->result->failed_count);
+    const bool is_wide = strlen(line) < cv__screen_error_limit(); /* else without the bar */
+    cv__screen_progress(is_wide ? line : line + bar);
+    (void)fputs(is_last ? "\n" : "", stderr);
 }
 
 static char *run_json(const struct sim_world *world, double wall_s)

@@ -441,6 +441,13 @@ if command -v script >/dev/null; then
     check 'a dumb terminal shows no progress' sh -c '! grep -q " of 50 runs" out'
     TERM=xterm script -qec "'$CONCLAVE' lab classic" /dev/null >out 2>err </dev/null
     check 'an experiment shows progress' grep -q ' runs, ' out
+    for arguments in 'sim --runs 50 good.scn' 'explore pole --nodes 3 --budget crash=1,pause=1 --states 200000 --json' \
+        'lab classic'; do
+        TERM=xterm script -qec "stty cols 30; '$CONCLAVE' $arguments >/dev/null" /dev/null 2>err </dev/null |
+            tr '\r' '\n' | sed "s/$escape\[K//" >out
+        check "conclave $arguments: progress fits a narrow terminal" [ "$(wc -L <out)" -lt 30 ]
+        check "conclave $arguments: shows progress there" grep -q '[0-9]' out
+    done
     NO_COLOR=1 script -qec "stty cols 38; '$CONCLAVE' sim --timeline $SOURCE_ROOT/tests/scenario/demo.scn" \
         /dev/null 2>err </dev/null | tr -d '\r' >out
     check 'a narrow terminal gets narrow rows' \
