@@ -1,6 +1,8 @@
 /* src/base/memory.c - allocation that succeeds or ends the process. */
 #include "base/memory.h"
 
+#include "base/command.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@ static void *or_die(void *memory)
 {
     if (memory == NULL) {
         (void)fprintf(stderr, "conclave: out of memory\n");
-        exit(EXIT_FAILURE);
+        exit(EXIT_CANNOT); /* not EXIT_NO, which says that a promise was broken */
     }
     return memory;
 }

@@ -131,6 +131,10 @@ run 0 sim late.scn
 says '^by hand: [0-9]* steps$'
 run 2 explore bully --budget partition --property at-most-one-leader --scenario no/such/folder.scn
 check 'explore reports a file that it cannot write' grep -q 'cannot write .no/such/folder.scn.' err
+(ulimit -v 80000; exec "$CONCLAVE" explore pole -n 3 --budget crash,recover,loss,pause --threads 1) >out 2>err
+status=$?
+check 'explore without memory has no verdict' test "$status" -eq 2
+one_line 'explore without memory' 'out of memory'
 refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
 refuses "explore takes one protocol; 'ring' is one too many" explore bully ring
 refuses "which protocol?" explore
