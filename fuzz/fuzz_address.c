@@ -93,11 +93,7 @@ static void open_store(const char *text)
 {
     const struct cv_store_kind *kind = cv__store_find(text);
     struct cv_errtext err = {""};
-    if (kind == NULL) {
-        check(cv__store_fail_unknown(text, &err), &err);
-        return;
-    }
-    if (strcmp(kind->scheme, "sqlite") == 0) {
+    if (kind == NULL || strcmp(kind->scheme, "sqlite") == 0) {
         return;
     }
     const struct cv_store_setting setting = {.loop = &loop,

@@ -6,6 +6,7 @@
 #include "stores/store.h"
 
 #include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void print_json(void)
@@ -77,20 +78,22 @@ static int run_store(int argc, char **argv)
         address == NULL) {
         return cv__wrong_usage("use: conclave store init ADDRESS");
     }
-    const struct cv_store_kind *kind = cv__store_find(address);
+    char *resolved;
+    const struct cv_store_kind *kind = cv__inquiry_kind(address, &resolved);
     struct cv_errtext error;
+    int status = EXIT_FINE;
     if (kind == NULL) {
-        (void)cv__store_fail_unknown(address, &error);
-        return cv__cannot("%s", error.text);
+        return EXIT_USAGE;
     }
     if (kind->create == NULL) {
         (void)printf("%s: needs no preparation\n", kind->scheme);
-    } else if (kind->create(address, &error) != CV_OK) {
-        return cv__cannot("%s", error.text);
+    } else if (kind->create(resolved, &error) != CV_OK) {
+        status = cv__cannot("%s", error.text);
     } else {
         (void)printf("%s: ready\n", kind->scheme);
     }
-    return EXIT_FINE;
+    free(resolved);
+    return status;
 }
 
 const struct cv_verb cv__verb_stores = {

@@ -8,11 +8,13 @@
 #include "core/duration.h"
 #include "runtime/backend.h"
 #include "runtime/election.h"
+#include "runtime/place.h"
 #include "stores/store.h"
 #include "supervisor/schedule.h"
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LEASE_NS_DEFAULT (5 * NS_PER_S)
@@ -293,10 +295,14 @@ int cv__run_check(const struct cv_run_settings *s)
                                            &contract, &error) != CV_OK) {
         return cv__wrong_usage("%s", error.text);
     }
-    const char *address = s->via != NULL ? s->via : "sqlite:";
-    const struct cv_store_kind *kind = cv__store_find(address); /* NULL: there is no store */
-    if (kind != NULL && cv__inquiry_check(kind, address, s->options.lease_ns, &error) != CV_OK) {
+    char *address = NULL;
+    if (s->via != NULL && cv__place_address(s->via, &address, &error) != CV_OK) {
         return cv__wrong_usage("%s", error.text);
     }
-    return EXIT_FINE;
+    const struct cv_store_kind *kind =
+        cv__store_find(address != NULL ? address : "sqlite:"); /* NULL: there is no store */
+    const int code =
+        kind != NULL ? cv__inquiry_check(kind, address, s->options.lease_ns, &error) : CV_OK;
+    free(address);
+    return code == CV_OK ? EXIT_FINE : cv__wrong_usage("%s", error.text);
 }

@@ -82,6 +82,9 @@ int cv__place_address(const char *address, char **ret_address, struct cv_errtext
     if (address == NULL) {
         return join("sqlite:", "elections.db", ret_address, reterr);
     }
+    if (strcmp(address, "sqlite:") == 0) { /* perhaps of a variable of the shell that is not set */
+        return cv__fail(reterr, CV_E_INVALID, "'%s' names no file; write sqlite:PATH", address);
+    }
     *ret_address = strdup(address);
     return *ret_address != NULL ? CV_OK : cv__fail(reterr, CV_E_MEMORY, "out of memory");
 }

@@ -97,15 +97,6 @@ int64_t cv__store_grant_ns(const struct cv_store_kind *kind, int64_t lease_ns)
     return lease_ns / 100 * kind->grant_percent;
 }
 
-int cv__store_fail_unknown(const char *address, struct cv_errtext *reterr)
-{
-    const char *known[COUNT_OF(modules) + 2];
-    for (uint32_t i = 0; i < COUNT_OF(known); i++) {
-        known[i] = cv__store_scheme_at(i);
-    }
-    return cv__address_fail_scheme(address, known, reterr);
-}
-
 /* The length of the UTF-8 sequence that begins here; 0: it is not valid, or a control character. */
 static size_t character_bytes(const unsigned char *at)
 {

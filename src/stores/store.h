@@ -228,7 +228,4 @@ bool cv__store_serves(const char *address);
 /* How long a leader may lead after a renewal. What the server rounds up is not used. */
 int64_t cv__store_grant_ns(const struct cv_store_kind *kind, int64_t lease_ns);
 
-/* Fails with CV_E_INVALID, because the address names no store. */
-int cv__store_fail_unknown(const char *address, struct cv_errtext *reterr);
-
 #endif

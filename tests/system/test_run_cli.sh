@@ -165,7 +165,15 @@ for verb in 'run x' 'status x' 'history x' 'resign x' explain 'store init'; do
         $verb $via nosuch:x $command
     fails 2 "unknown store 'sqlit'; did you mean 'sqlite'?" $verb $via sqlit: $command
 done
-fails 2 "'sqlite:' names no file" run x --via sqlite: -- true
+for verb in 'run x' 'run x --check' 'status x' status 'watch x' 'history x' 'resign x' 'forget x' doctor explain 'store init' \
+    'elect x'; do
+    command=
+    case $verb in run*) command='-- true' ;; esac
+    via=--via
+    case $verb in explain | store*) via= ;; esac
+    fails 2 "'sqlite:' names no file; write sqlite:PATH" $verb $via sqlite: $command
+done
+check 'no address names a file without a name' [ ! -e .alive ]
 group='multicast:239.1.1.1:7000'
 fails 2 "'$group' does not promise at-most-one-leader: .*; use 'conclave elect'" \
     run x --via "$group?insecure" -- true
