@@ -85,6 +85,15 @@ int cv__place_address(const char *address, char **ret_address, struct cv_errtext
     if (strcmp(address, "sqlite:") == 0) { /* perhaps of a variable of the shell that is not set */
         return cv__fail(reterr, CV_E_INVALID, "'%s' names no file; write sqlite:PATH", address);
     }
+    /* Contenders with different options would silently use different files, and all lead. */
+    const char *slash = strrchr(address, '/');
+    if (strncmp(address, "sqlite:", strlen("sqlite:")) == 0 &&
+        strchr(slash != NULL ? slash : address, '?') != NULL) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "'%s' has an option, but sqlite: has none; nor may the name of its file "
+                        "contain a '?'",
+                        address);
+    }
     *ret_address = strdup(address);
     return *ret_address != NULL ? CV_OK : cv__fail(reterr, CV_E_MEMORY, "out of memory");
 }

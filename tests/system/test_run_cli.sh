@@ -172,7 +172,12 @@ for verb in 'run x' 'run x --check' 'status x' status 'watch x' 'history x' 'res
     via=--via
     case $verb in explain | store*) via= ;; esac
     fails 2 "'sqlite:' names no file; write sqlite:PATH" $verb $via sqlite: $command
+    fails 2 "'sqlite:odd?lease=3s' has an option, but sqlite: has none" $verb $via 'sqlite:odd?lease=3s' $command
+    fails 2 "'sqlite:$PWD/odd?x' has an option" $verb $via "sqlite:$PWD/odd?x" $command
 done
+check 'an option is not part of the name of a file' [ ! -e 'odd?lease=3s' ]
+mkdir 'folder?'
+run 0 run x --via "sqlite:$PWD/folder?/odd.db" -- true
 check 'no address names a file without a name' [ ! -e .alive ]
 group='multicast:239.1.1.1:7000'
 fails 2 "'$group' does not promise at-most-one-leader: .*; use 'conclave elect'" \

@@ -125,7 +125,7 @@ static void noise_instead_of_an_address(void **unused)
     (void)unused;
     static const char *const begins[] = {"",
                                          ":",
-                                         "sqlite:?",
+                                         "sqlite:db",
                                          "sqlite:db?",
                                          "postgres://127.0.0.1:1/x?",
                                          "etcd://127.0.0.1:1/x?",
