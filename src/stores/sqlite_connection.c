@@ -361,28 +361,3 @@ int cv__sqlite_create_at(const char *address, struct cv_errtext *reterr)
     cv__sqlite_close(&sqlite);
     return code;
 }
-
-int cv__sqlite_history_at(const char *address, const char *election,
-                          void (*past)(void *user, const struct cv_store_past *past), void *user,
-                          struct cv_errtext *reterr)
-{
-    struct cv_sqlite sqlite;
-    int code = cv__sqlite_open(&sqlite, cv__sqlite_path(address), reterr);
-    if (code == CV_OK) {
-        code = cv__sqlite_history(&sqlite, election, past, user, reterr);
-    }
-    cv__sqlite_close(&sqlite);
-    return code;
-}
-
-int cv__sqlite_names_at(const char *address, void (*name)(void *user, const char *name), void *user,
-                        struct cv_errtext *reterr)
-{
-    struct cv_sqlite sqlite;
-    int code = cv__sqlite_open(&sqlite, cv__sqlite_path(address), reterr);
-    if (code == CV_OK) {
-        code = cv__sqlite_names(&sqlite, name, user, reterr);
-    }
-    cv__sqlite_close(&sqlite);
-    return code;
-}
