@@ -2,6 +2,7 @@
  * statements, its log, closing it. */
 #include "stores/sqlite_parts.h"
 
+#include "core/assert.h"
 #include "core/errors.h"
 #include "os/clock.h"
 
@@ -118,6 +119,26 @@ static void line_read(const char *path, char *ret_line, size_t bytes)
     ret_line[strcspn(ret_line, "\n")] = '\0';
 }
 
+/* May this user write to the file, and to those beside it, which belong to the user who made
+ * them? */
+static int check_writable(const struct cv_sqlite *s, const char *doing, struct cv_errtext *reterr)
+{
+    static const char *const ends[] = {"-wal", "-shm"};
+    if (faccessat(AT_FDCWD, s->path, W_OK, AT_EACCESS) != 0) {
+        return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path, strerror(errno));
+    }
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        char beside[PATH_MAX];
+        const int bytes = snprintf(beside, sizeof beside, "%s%s", s->path, ends[i]);
+        if (bytes > 0 && (size_t)bytes < sizeof beside &&
+            faccessat(AT_FDCWD, beside, W_OK, AT_EACCESS) != 0 && errno != ENOENT) {
+            return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': '%s': %s", doing, s->path, beside,
+                            strerror(errno));
+        }
+    }
+    return CV_OK;
+}
+
 int cv__sqlite_failed(struct cv_sqlite *s, const char *doing, struct cv_errtext *reterr)
 {
     if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_BUSY) {
@@ -126,22 +147,9 @@ int cv__sqlite_failed(struct cv_sqlite *s, const char *doing, struct cv_errtext 
         return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': it is locked%s", doing, s->path,
                         locker);
     }
-    if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_READONLY && access(s->path, W_OK) != 0) {
-        /* The file was opened for reading only; errno says why. */
-        return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path, strerror(errno));
-    }
-    if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_READONLY) {
-        /* Or one of the files beside it, which belong to the user who made them. */
-        static const char *const ends[] = {"-wal", "-shm"};
-        for (size_t i = 0; i < COUNT_OF(ends); i++) {
-            char beside[PATH_MAX];
-            const int bytes = snprintf(beside, sizeof beside, "%s%s", s->path, ends[i]);
-            if (bytes > 0 && (size_t)bytes < sizeof beside && access(beside, W_OK) != 0 &&
-                errno != ENOENT) {
-                return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': '%s': %s", doing, s->path,
-                                beside, strerror(errno));
-            }
-        }
+    if (s->db != NULL && sqlite3_errcode(s->db) == SQLITE_READONLY &&
+        check_writable(s, doing, reterr) != CV_OK) {
+        return CV_E_STORE;
     }
     return cv__fail(reterr, CV_E_STORE, "cannot %s '%s': %s", doing, s->path,
                     s->db != NULL ? sqlite3_errmsg(s->db) : "out of memory");
@@ -276,7 +284,8 @@ static int connection_open(struct cv_sqlite *s, const char *path, struct cv_errt
     if (code == CV_OK) {
         code = cv__sqlite_file_look(s->path, &s->file, reterr);
     }
-    s->is_read_only = code == CV_OK && sqlite3_db_readonly(s->db, "main") == 1;
+    s->is_read_only = code == CV_OK && (sqlite3_db_readonly(s->db, "main") == 1 ||
+                                        check_writable(s, "write", NULL) != CV_OK);
     if (code != CV_OK || s->is_read_only) {
         return code; /* reading needs neither new tables nor the folder */
     }
@@ -310,6 +319,37 @@ int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *re
                ? cv__fail(reterr, CV_E_LIMIT, "cannot open '%s': no descriptors left (ulimit -n)",
                           path)
                : code;
+}
+
+int cv__sqlite_open_for_writing(struct cv_sqlite *s, struct cv_errtext *reterr)
+{
+    CV_ASSERT(s->is_read_only);
+    CV_ASSERT(s->pipe_fd < 0);        /* it never led, ... */
+    CV_ASSERT(s->waiting_count == 0); /* ... nor waited */
+    int code = check_writable(s, "write", reterr);
+    if (code != CV_OK) {
+        return code;
+    }
+    struct cv_sqlite_file file = s->file;
+    int64_t (*now_ns)(void) = s->now_ns;
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_text(path, sizeof path, s->path);
+    /* First: all connections of a process share its view of PATH-shm. As long as one is open that
+     * could only read it, new ones cannot write either. */
+    cv__sqlite_close(s);
+    code = cv__sqlite_open(s, path, reterr);
+    const bool is_other = s->file.inode != 0 && /* it was looked at */
+                          (s->file.device != file.device || s->file.inode != file.inode);
+    if (code == CV_OK && (s->is_read_only || is_other)) {
+        code = cv__fail(reterr, CV_E_STORE, "cannot write '%s': it has just changed", path);
+    }
+    s->now_ns = now_ns;
+    if (code != CV_OK) {
+        file.inode = is_other ? 0 : file.inode; /* no file has 0: not even if it comes back */
+        s->file = file;
+        s->is_read_only = true; /* the next request tries again */
+    }
+    return code;
 }
 
 void cv__sqlite_close(struct cv_sqlite *s)

@@ -803,11 +803,28 @@ static void write_all(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
     }
 }
 
+static bool is_candidate(const struct cv_sqlite_job *job)
+{
+    return !job->asks_resign && job->request.verb == CV_STORE_ACQUIRE && job->request.attempt != 0;
+}
+
+/* A connection that was opened for reading stays so when the user gets the right to write. */
+static int ensure_writable(struct cv_sqlite *s, const struct cv_sqlite_job *jobs,
+                           struct cv_errtext *reterr)
+{
+    const struct cv_sqlite_job *job = jobs;
+    while (job != NULL && !is_candidate(job)) {
+        job = job->next;
+    }
+    return job != NULL && s->is_read_only ? cv__sqlite_open_for_writing(s, reterr) : CV_OK;
+}
+
 void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
 {
     bool has_waiting = false, has_renewal = false;
-    struct cv_errtext error;
+    struct cv_errtext error, barred;
     const bool is_there = cv__sqlite_file_check(s->path, &s->file, &error) == CV_OK;
+    const bool is_barred = is_there && ensure_writable(s, jobs, &barred) != CV_OK;
     for (struct cv_sqlite_job *job = jobs; job != NULL; job = job->next) {
         CV_ASSERT(job->request.request != 0);
         job->is_due = job->is_taken = job->is_released = job->is_untidy = job->must_wait = false;
@@ -817,6 +834,8 @@ void cv__sqlite_do(struct cv_sqlite *s, struct cv_sqlite_job *jobs)
             cv__sqlite_runs(s, job);
         } else if (is_there && job->request.list != NULL) {
             cv__sqlite_list(s, job);
+        } else if (is_barred && is_candidate(job)) {
+            answer_failed(job, &barred); /* at once, not only when the leader is gone */
         } else if (is_there) {
             look(s, job);
         } else {

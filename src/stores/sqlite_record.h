@@ -132,6 +132,10 @@ struct cv_sqlite_job {
 /* Opens the file, and makes it if need be. `path` may be relative. A file that may only be read is
  * opened for reading. */
 CV_NODISCARD int cv__sqlite_open(struct cv_sqlite *s, const char *path, struct cv_errtext *reterr);
+
+/* A connection that could only be opened for reading: opens it again if the user may write by now.
+ * Otherwise it stays one for reading, and the error says what is missing. */
+CV_NODISCARD int cv__sqlite_open_for_writing(struct cv_sqlite *s, struct cv_errtext *reterr);
 /* Also for one that could not be opened. Its contenders are gone: closes the pipe. */
 void cv__sqlite_close(struct cv_sqlite *s);
 

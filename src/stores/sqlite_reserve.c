@@ -76,7 +76,7 @@ void cv__sqlite_prepare(struct cv_sqlite *s, uint64_t above, struct cv_sqlite_co
 {
     int64_t number = 0;
     struct cv_errtext error;
-    if (cv__sqlite_file_check(s->path, &s->file, &error) != CV_OK) {
+    if (s->db == NULL || cv__sqlite_file_check(s->path, &s->file, &error) != CV_OK) {
         return; /* the next request reports it */
     }
     cv__sqlite_make_ready(s);

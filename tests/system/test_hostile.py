@@ -167,7 +167,7 @@ def file_of_a_user_with_another_umask_is_repaired():
     job = ["run", "job", "-n", "--via", "sqlite:" + path, "--", "true"]
     made = conclave(*job, **users.setting(0, 0o022))
     assert made.returncode == 0, made
-    for end, mode in (("", 0o660), (".alive", 0o2770), ("-wal", 0o660), ("-shm", 0o660)):
+    for end, mode in (("", 0o660), ("-wal", 0o660), ("-shm", 0o660), (".alive", 0o2770)):
         refused = conclave(*job, **users.setting(1, 0o022))
         assert refused.returncode == 125 and f"'{path}{end}': Permission denied".encode() in refused.stderr, refused
         os.chmod(path + end, mode)

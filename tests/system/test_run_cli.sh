@@ -258,6 +258,35 @@ EOF
     chmod 755 as-nobody
     CONCLAVE=$work/as-nobody
     fails 125 "cannot open '$work/locked/x.db': Permission denied" run x --via "sqlite:$work/locked/x.db" -- true
+    # A file that this user may only read: said at once, and not only when the leader is gone. It leads when it may write.
+    mkdir -m 777 barred
+    barred=$work/barred/x.db
+    "$CONCLAVE" run x --via "sqlite:$barred" -- sh -c 'while [ ! -e go-on ]; do sleep 0.02; done' &
+    leader=$!
+    until "$CONCLAVE" status x --via "sqlite:$barred" >out 2>err; do sleep 0.02; done
+    $as_nobody chmod a-w "$barred"
+    fails 125 "cannot write '$barred': Permission denied" run x -n --via "sqlite:$barred" -- true
+    "$CONCLAVE" run x --via "sqlite:$barred" -- echo second >second.out 2>second.err &
+    holder=$!
+    tries=0
+    until [ -s second.err ] || [ $tries -ge 500 ]; do
+        tries=$((tries + 1))
+        sleep 0.02
+    done
+    check 'a waiting contender says that it may not write' \
+        grep -q "cannot write '$barred': Permission denied" second.err
+    $as_nobody chmod u+w "$barred"
+    touch go-on
+    wait "$leader"
+    tries=0
+    until [ -s second.out ] || [ $tries -ge 500 ]; do
+        tries=$((tries + 1))
+        sleep 0.02
+    done
+    check 'and leads when it may' [ "$(cat second.out)" = second ]
+    kill "$holder" 2>/dev/null
+    wait "$holder"
+    holder=
     CONCLAVE=$conclave
 else
     echo 'skipped: a folder without permission' # the build tree is not open to others

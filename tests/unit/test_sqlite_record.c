@@ -428,6 +428,78 @@ static void reading_needs_no_right_to_write(void **unused)
     fixture_free(f);
 }
 
+static int files_change(const struct fixture *f, mode_t mode, uid_t owner)
+{
+    static const char *const suffix[] = {"", "-wal", "-shm"};
+    for (uint32_t i = 0; i < COUNT_OF(suffix); i++) {
+        char path[160];
+        (void)snprintf(path, sizeof path, "%s%s", f->path, suffix[i]);
+        if (chmod(path, mode) != 0 || (geteuid() == 0 && chown(path, owner, owner) != 0)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* As another user, in a process that has no other connection to the file. */
+static int contend_without_and_with_the_right(struct fixture *f)
+{
+    const bool is_root = geteuid() == 0;
+    char alive[160];
+    (void)snprintf(alive, sizeof alive, "%s.alive", f->path);
+    if (is_root && seteuid(65534) != 0) {
+        return 77;
+    }
+    struct seat s;
+    if (cv__sqlite_open(&s.file, f->path, &f->error) != CV_OK) {
+        return 1;
+    }
+    s.file.now_ns = fake_now;
+    cv__sqlite_join(&s.is, "job", "c", 3, /* has_descendants= */ false);
+    if (ask(f, &s, CV_STORE_READ, 0, 0) != CV_STORE_FREE) {
+        return 2;
+    }
+    for (uint64_t attempt = 1; attempt <= 2; attempt++) {
+        if (ask(f, &s, CV_STORE_ACQUIRE, attempt, 0) != CV_STORE_FAILED ||
+            strstr(f->error.text, "Permission denied") == NULL ||
+            ask(f, &s, CV_STORE_READ, 0, 0) != CV_STORE_FREE) {
+            return 3;
+        }
+    }
+    if ((is_root && (seteuid(0) != 0 || chown(alive, 65534, 65534) != 0)) ||
+        files_change(f, 0600, 65534) != 0 || (is_root && seteuid(65534) != 0)) {
+        return 4;
+    }
+    return ask(f, &s, CV_STORE_ACQUIRE, 3, 0) == CV_STORE_GRANTED ? 0 : 5;
+}
+
+static void contender_that_may_write_at_last_leads(void **unused)
+{
+    (void)unused;
+    if (is_under_valgrind()) {
+        return;
+    }
+    for (int only_beside = 0; only_beside < 2; only_beside++) {
+        struct fixture *f = fixture_new();
+        (void)acquire(f, &f->a, 1);
+        assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, 0), CV_STORE_FREE);
+        leave(&f->a);
+        leave(&f->b);
+        assert_int_equal(chmod(f->folder, 0755), 0);
+        assert_int_equal(files_change(f, 0444, 0), 0);
+        assert_int_equal(chmod(f->path, only_beside ? 0666 : 0444), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            _exit(contend_without_and_with_the_right(f));
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+        fixture_free(f);
+    }
+}
+
 /* A process that is stopped inside a transaction holds everybody up: the error names it. */
 static void error_names_the_process_that_has_the_lock(void **unused)
 {
@@ -631,6 +703,7 @@ int main(void)
         cmocka_unit_test(file_that_was_removed_or_replaced_renews_nobody),
         cmocka_unit_test(folder_that_others_can_write_to_is_refused),
         cmocka_unit_test(reading_needs_no_right_to_write),
+        cmocka_unit_test(contender_that_may_write_at_last_leads),
         cmocka_unit_test(error_names_the_process_that_has_the_lock),
         cmocka_unit_test(tokens_grow_even_if_everything_was_deleted),
         cmocka_unit_test(nonsense_in_the_file_does_no_harm),
