@@ -394,10 +394,23 @@ const char *cv__sqlite_path(const char *address)
     return address + strlen("sqlite:");
 }
 
+static bool is_prepared(struct cv_sqlite *s)
+{
+    uint32_t i = 0;
+    while (i < CV_SQLITE_STATEMENTS &&
+           cv__sqlite_statement(s, (enum cv_sqlite_statement)i) != NULL) {
+        i++;
+    }
+    return i == CV_SQLITE_STATEMENTS;
+}
+
 int cv__sqlite_create_at(const char *address, struct cv_errtext *reterr)
 {
     struct cv_sqlite sqlite;
-    const int code = cv__sqlite_open(&sqlite, cv__sqlite_path(address), reterr);
+    int code = cv__sqlite_open(&sqlite, cv__sqlite_path(address), reterr);
+    if (code == CV_OK && !is_prepared(&sqlite)) { /* it could only be opened for reading */
+        code = check_writable(&sqlite, "prepare", reterr);
+    }
     cv__sqlite_close(&sqlite);
     return code;
 }

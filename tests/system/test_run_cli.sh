@@ -258,6 +258,9 @@ EOF
     chmod 755 as-nobody
     CONCLAVE=$work/as-nobody
     fails 125 "cannot open '$work/locked/x.db': Permission denied" run x --via "sqlite:$work/locked/x.db" -- true
+    : >unprepared.db
+    chmod 644 unprepared.db
+    $as_nobody test -w unprepared.db || fails 2 "cannot prepare '$work/unprepared.db': Permission denied" store init "sqlite:$work/unprepared.db"
     # A file that this user may only read: said at once, and not only when the leader is gone. It leads when it may write.
     mkdir -m 777 barred
     barred=$work/barred/x.db
