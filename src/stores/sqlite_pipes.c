@@ -250,15 +250,34 @@ void cv__sqlite_join(struct cv_sqlite_contender *c, const char *election, const 
     (void)snprintf(c->marker, sizeof c->marker, "%016" PRIx64, name_hash(election));
 }
 
+/* Whatever our umask: users of the database's group have to touch it, too. */
+static void marker_make(const struct cv_sqlite *s, const char *path)
+{
+    const int made = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
+    struct stat marker, database;
+    if (made < 0) {
+        return;
+    }
+    if (fstat(made, &marker) == 0 && lstat(s->path, &database) == 0 &&
+        marker.st_gid == database.st_gid) {
+        const mode_t of_group = database.st_mode & (S_IRGRP | S_IWGRP);
+        (void)fchmod(made, (marker.st_mode & S_IRWXU) | of_group); /* or it is replaced later */
+    }
+    (void)close(made); /* it is empty */
+}
+
 void cv__sqlite_wake_others(const struct cv_sqlite *s, const struct cv_sqlite_contender *c)
 {
     char path[CV_SQLITE_PATH_BYTES];
     cv__sqlite_pipe(s, c->marker, path);
-    if (utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
-        const int made = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0660);
-        if (made >= 0) {
-            (void)close(made); /* it is empty */
+    if (utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno == EACCES) {
+            /* Another user made it, for that user only. The others watch the folder and compare
+             * names, so a new file of this name does as well. If two replace it at once, the one
+             * that comes last also touches it after both have committed. */
+            (void)unlink(path);
         }
+        marker_make(s, path);
         (void)utimensat(AT_FDCWD, path, NULL,
                         AT_SYMLINK_NOFOLLOW); /* creating it notifies nobody */
     }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -500,6 +501,93 @@ static void contender_that_may_write_at_last_leads(void **unused)
     }
 }
 
+static void marker_path(const struct fixture *f, char ret_path[160])
+{
+    (void)snprintf(ret_path, 160, "%s.alive/%s", f->path, f->a.is.marker);
+}
+
+/* Users of one group share a file; one of them has a umask of 022. */
+static void marker_has_the_rights_that_the_file_gives_to_its_group(void **unused)
+{
+    (void)unused;
+    static const mode_t modes[] = {0660, 0640, 0600};
+    const mode_t mask = umask(022);
+    for (uint32_t i = 0; i < COUNT_OF(modes); i++) {
+        struct fixture *f = fixture_new();
+        char marker[160];
+        struct stat is;
+        marker_path(f, marker);
+        assert_int_equal(chmod(f->path, modes[i]), 0);
+        (void)acquire(f, &f->a, 1);
+        assert_int_equal(stat(marker, &is), 0);
+        assert_int_equal(is.st_mode & 07777, modes[i]);
+        fixture_free(f);
+    }
+    (void)umask(mask);
+}
+
+/* Has the folder reported that this file was touched? */
+static bool was_touched(int watch, const char *name)
+{
+    _Alignas(struct inotify_event) char events[4096];
+    const ssize_t got = read(watch, events, sizeof events);
+    for (ssize_t at = 0; at < got;) {
+        const struct inotify_event *event = (const struct inotify_event *)(events + at);
+        if ((event->mask & IN_ATTRIB) != 0 && strcmp(event->name, name) == 0) {
+            return true;
+        }
+        at += (ssize_t)(sizeof *event + event->len);
+    }
+    return false;
+}
+
+/* A marker of an earlier version, that only its owner may touch. */
+static void marker_of_another_user_is_replaced(void **unused)
+{
+    (void)unused;
+    if (is_under_valgrind() || geteuid() != 0) {
+        return; /* this needs two users */
+    }
+    struct fixture *f = fixture_new();
+    (void)acquire(f, &f->a, 1);
+    char path[160], marker[160];
+    static const char *const suffix[] = {"", "-wal", "-shm"};
+    for (uint32_t i = 0; i < COUNT_OF(suffix); i++) {
+        (void)snprintf(path, sizeof path, "%s%s", f->path, suffix[i]);
+        assert_int_equal(chmod(path, 0660), 0);
+    }
+    (void)snprintf(path, sizeof path, "%s.alive", f->path);
+    marker_path(f, marker);
+    assert_int_equal(chmod(f->folder, 0770), 0);
+    assert_int_equal(chmod(path, 0770), 0);
+    assert_int_equal(chmod(marker, 0644), 0);
+    struct stat was, is;
+    assert_int_equal(stat(marker, &was), 0);
+    const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    assert_true(watch >= 0 && inotify_add_watch(watch, path, IN_ATTRIB) >= 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct seat s;
+        if (setresuid(65534, 65534, 65534) != 0) { /* it stays in the group */
+            _exit(77);
+        }
+        contender(f, &s, "job", "c", 3);
+        _exit(request_resign(f, &s, "") == CV_STORE_HELD ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) != 77) {
+        assert_int_equal(WEXITSTATUS(status), 0);
+        assert_true(was_touched(watch, f->a.is.marker));
+        assert_int_equal(stat(marker, &is), 0);
+        assert_true(is.st_ino != was.st_ino || is.st_uid != was.st_uid);
+        assert_int_equal(is.st_mode & 0777, 0660);
+    }
+    (void)close(watch);
+    fixture_free(f);
+}
+
 /* A process that is stopped inside a transaction holds everybody up: the error names it. */
 static void error_names_the_process_that_has_the_lock(void **unused)
 {
@@ -704,6 +792,8 @@ int main(void)
         cmocka_unit_test(folder_that_others_can_write_to_is_refused),
         cmocka_unit_test(reading_needs_no_right_to_write),
         cmocka_unit_test(contender_that_may_write_at_last_leads),
+        cmocka_unit_test(marker_has_the_rights_that_the_file_gives_to_its_group),
+        cmocka_unit_test(marker_of_another_user_is_replaced),
         cmocka_unit_test(error_names_the_process_that_has_the_lock),
         cmocka_unit_test(tokens_grow_even_if_everything_was_deleted),
         cmocka_unit_test(nonsense_in_the_file_does_no_harm),
