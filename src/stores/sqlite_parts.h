@@ -75,5 +75,7 @@ void cv__sqlite_mail_unlink(struct cv_sqlite *s);
 
 /* Touches the marker: contenders that watch the folder read the record again. */
 void cv__sqlite_wake_others(const struct cv_sqlite *s, const struct cv_sqlite_contender *c);
+/* The election was forgotten. */
+void cv__sqlite_marker_remove(const struct cv_sqlite *s, const struct cv_sqlite_contender *c);
 
 #endif

@@ -283,3 +283,10 @@ void cv__sqlite_wake_others(const struct cv_sqlite *s, const struct cv_sqlite_co
     }
     /* A notification may be lost: all contenders also ask now and then. */
 }
+
+void cv__sqlite_marker_remove(const struct cv_sqlite *s, const struct cv_sqlite_contender *c)
+{
+    char path[CV_SQLITE_PATH_BYTES];
+    cv__sqlite_pipe(s, c->marker, path);
+    (void)unlink(path); /* whoever touches it next makes it anew; one that stays is harmless */
+}

@@ -664,6 +664,9 @@ static void finish(struct cv_sqlite *s, struct cv_sqlite_job *job)
     if (job->is_released || job->asks_resign) {
         cv__sqlite_wake_others(s, c);
     }
+    if (job->request.forgets && job->answer.verdict == CV_STORE_GRANTED) {
+        cv__sqlite_marker_remove(s, c);
+    }
 }
 
 void cv__sqlite_tidy(struct cv_sqlite *s, struct cv_sqlite_job *job)

@@ -526,6 +526,25 @@ static void marker_has_the_rights_that_the_file_gives_to_its_group(void **unused
     (void)umask(mask);
 }
 
+static void forgotten_election_leaves_no_marker(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    char marker[160];
+    marker_path(f, marker);
+    const struct cv_sqlite_job forget = {.request = {.request = 7, .forgets = true}};
+    (void)acquire(f, &f->a, 1);
+    assert_int_equal(carry_out(f, &f->b, forget), CV_STORE_HELD);
+    assert_int_equal(access(marker, F_OK), 0);
+    assert_int_equal(ask(f, &f->a, CV_STORE_RELEASE, 1, 0), CV_STORE_FREE);
+    assert_int_equal(access(marker, F_OK), 0);
+    assert_int_equal(carry_out(f, &f->b, forget), CV_STORE_GRANTED);
+    assert_int_equal(access(marker, F_OK), -1);
+    (void)acquire(f, &f->a, 2);
+    assert_int_equal(access(marker, F_OK), 0);
+    fixture_free(f);
+}
+
 /* Has the folder reported that this file was touched? */
 static bool was_touched(int watch, const char *name)
 {
@@ -794,6 +813,7 @@ int main(void)
         cmocka_unit_test(contender_that_may_write_at_last_leads),
         cmocka_unit_test(marker_has_the_rights_that_the_file_gives_to_its_group),
         cmocka_unit_test(marker_of_another_user_is_replaced),
+        cmocka_unit_test(forgotten_election_leaves_no_marker),
         cmocka_unit_test(error_names_the_process_that_has_the_lock),
         cmocka_unit_test(tokens_grow_even_if_everything_was_deleted),
         cmocka_unit_test(nonsense_in_the_file_does_no_harm),
