@@ -98,6 +98,16 @@ static struct availability judge_strange(struct cv_sqlite_contender *c, const st
                                  .why = CV_REASON_EXPIRED};
 }
 
+/* The lease is over. Is the holder's process gone, or did it not renew in time? If the record is
+ * ours, the process is this one, whatever the pipe says. */
+static enum cv_reason why_expired(const struct cv_sqlite *s, const struct cv_sqlite_contender *c,
+                                  const struct row *row)
+{
+    const bool is_gone =
+        row->shown.label != c->label && cv__sqlite_pipe_look(s, row->pipe) == CV_LIFELINE_CUT;
+    return is_gone ? CV_REASON_DIED : CV_REASON_EXPIRED;
+}
+
 static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender *c,
                                  const struct row *row)
 {
@@ -125,9 +135,10 @@ static struct availability judge(struct cv_sqlite *s, struct cv_sqlite_contender
         return (struct availability){
             .is_free = false, .wait_ns = cv__max64(row->expires_ns - now_ns, OVERDUE_LOOK_NS)};
     }
-    if (row->expires_ns <= now_ns) {
-        return (struct availability){
-            .is_free = true, .why = CV_REASON_EXPIRED, .ended_ns_ago = now_ns - row->expires_ns};
+    if (row->expires_ns <= now_ns) { /* free, whatever the pipe says; that only says why */
+        return (struct availability){.is_free = true,
+                                     .why = why_expired(s, c, row),
+                                     .ended_ns_ago = now_ns - row->expires_ns};
     }
     if (row->shown.label == c->label) { /* our own, of an attempt that is over */
         return (struct availability){.is_free = true, .why = CV_REASON_EXPIRED};

@@ -32,6 +32,30 @@ static void every_leadership_is_in_the_history(void **unused)
     fixture_free(f);
 }
 
+/* Its process is gone, but nobody looks before its lease is over, too. */
+static void leader_that_died_is_not_reported_as_late(void **unused)
+{
+    (void)unused;
+    struct fixture *f = fixture_new();
+    acquire(f, &f->a, 1);
+    leave(&f->a);
+    fake_now_ns += LEASE / 2;
+    assert_int_equal(ask(f, &f->b, CV_STORE_READ, 0, 0), CV_STORE_FREE);
+    assert_int_equal(f->record.ended, CV_REASON_DIED);
+    fake_now_ns += LEASE;
+    assert_int_equal(ask(f, &f->b, CV_STORE_READ, 0, 0), CV_STORE_FREE);
+    assert_int_equal(f->record.ended, CV_REASON_DIED);
+    acquire(f, &f->b, 1);
+    cv__sqlite_leave(&f->b.is); /* this process goes on */
+    fake_now_ns += LEASE;
+    acquire(f, &f->b, 2);
+    past_text[0] = '\0';
+    assert_int_equal(cv__sqlite_history(&f->b.file, "job", past_add, NULL, &f->error), CV_OK);
+    assert_string_equal(past_text, "a died; b expired; b leads; ");
+    contender(f, &f->a, "job", "a", 0xa);
+    fixture_free(f);
+}
+
 static struct cv_store_past past_last;
 
 static void past_keep(void *user, const struct cv_store_past *past)
@@ -109,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_leadership_is_in_the_history),
+        cmocka_unit_test(leader_that_died_is_not_reported_as_late),
         cmocka_unit_test(leadership_ends_when_its_release_was_asked_for),
         cmocka_unit_test(leadership_that_is_released_late_ended_with_its_lease),
         cmocka_unit_test(contender_that_comes_back_says_why_it_lost_the_lease),
