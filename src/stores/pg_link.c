@@ -185,6 +185,54 @@ static bool fail_parameter(const char *line, struct cv_errtext *reterr)
     return is_near;
 }
 
+/* One port, or one for each host; an empty one is the default. */
+static bool are_ports(const char *list)
+{
+    for (const char *at = list; at != NULL;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        const size_t bytes = strcspn(at, ",");
+        const bool is_number = strspn(at, "0123456789") == bytes && bytes <= 5;
+        if (bytes > 0 && (!is_number || atoi(at) < 1 || atoi(at) > UINT16_MAX)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* libpq checks values only when it connects, so a mistyped one would be tried again and again. What
+ * it takes for a port may be a password: `postgres://USER:PASSWORD/DATABASE` lacks the host. */
+static bool values_check(const PQconninfoOption *options, struct cv_errtext *reterr)
+{
+    static const char *const modes[] = {"disable",   "allow",       "prefer", "require",
+                                        "verify-ca", "verify-full", NULL};
+    static const char *const attributes[] = {"any",     "read-write",     "read-only", "primary",
+                                             "standby", "prefer-standby", NULL};
+    const struct {
+        const char *keyword;
+        const char *const *known;
+    } listed[] = {{"sslmode", modes}, {"target_session_attrs", attributes}};
+    const char *port = option(options, "port");
+    if (port != NULL && !are_ports(port)) {
+        (void)cv__fail(reterr, CV_E_INVALID,
+                       "the port of a postgres: address must be a number from 1 to 65535; write "
+                       "postgres://USER@HOST:PORT/DATABASE");
+        return false;
+    }
+    for (size_t i = 0; i < COUNT_OF(listed); i++) {
+        const char *value = option(options, listed[i].keyword);
+        bool is_known = value == NULL || value[0] == '\0'; /* the default */
+        for (uint32_t k = 0; !is_known && listed[i].known[k] != NULL; k++) {
+            is_known = strcmp(value, listed[i].known[k]) == 0;
+        }
+        if (!is_known) {
+            (void)cv__text_fail_unknown(reterr, CV_E_INVALID, listed[i].keyword, value,
+                                        listed[i].known);
+            return false;
+        }
+    }
+    return true;
+}
+
 static PQconninfoOption *address_parse(const char *address, struct cv_errtext *reterr)
 {
     char *message = NULL;
@@ -203,6 +251,9 @@ static PQconninfoOption *address_parse(const char *address, struct cv_errtext *r
     } else if (option(options, "password") != NULL || option(options, "sslpassword") != NULL) {
         PQconninfoFree(options);
         return fail_password(reterr);
+    } else if (!values_check(options, reterr)) {
+        PQconninfoFree(options);
+        return NULL;
     }
     return options;
 }

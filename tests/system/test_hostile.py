@@ -93,7 +93,7 @@ def a_mistyped_address_is_not_repeated_with_its_password():
     for address in ("postgres:/ops:geheim@db/ops", "postgres://ops:ge%zzheim@db/ops",
                     "postgers://ops:geheim@db/ops", "postgres//ops:geheim@db/ops",
                     "postgres://ops:geheim/x@127.0.0.1/ops", "postgres://ops:1/geheim@127.0.0.1:1/ops",
-                    "postgres://ops:ge@heim@127.0.0.1:1/ops"):
+                    "postgres://ops:ge@heim@127.0.0.1:1/ops", "postgres://ops:geheim/ops", "postgres://ops:geheim"):
         for words in (("status", "job"), ("run", "job", "-n")):
             rest = ("--", "true") if words[0] == "run" else ()
             said = conclave(*words, "--via", address, *rest)

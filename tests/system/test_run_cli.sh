@@ -386,6 +386,19 @@ fails 2 "not 'never'" run --check job --lease never -- true
 fails 2 'too short for sqlite: at least 0.1 s' run --check job --lease 1ms -- true
 fails 2 'too short for etcd: at least 1 s' run --check job --via etcd://127.0.0.1:1 --lease 500ms -- true
 fails 2 'a password in a postgres: address is refused' run --check job --via postgres://u:p@127.0.0.1:1/d -- true
+if has_store postgres; then
+    for port in 0 65536 5x -1 1,x 1,2,123456; do
+        fails 2 'port of a postgres: address must be a number from 1 to 65535' run --check job --via "postgres://u@h:1/d?port=$port" -- true
+    done
+    fails 2 "unknown sslmode 'requre'; did you mean 'require'?" \
+        run --check job --via 'postgres://u@h/d?sslmode=requre' -- true
+    fails 2 "unknown target_session_attrs 'readwrite'; did you mean 'read-write'?" \
+        run --check job --via 'postgres://u@h/d?target_session_attrs=readwrite' -- true
+    for via in postgres://h:65535/d 'postgres://a:1,b:2,c/d?sslmode=verify-full&target_session_attrs=any' \
+        'postgres://a,b:2/d?sslmode='; do
+        run 0 run --check job --via "$via" -- true
+    done
+fi
 fails 2 "did you mean 'cacert'?" run --check job --via 'etcd://127.0.0.1:1?cacrt=/x' -- true
 fails 2 'host' run --check job --via zookeeper://h:x/p -- true
 for via in postgres://u@127.0.0.1:1/d etcd://127.0.0.1:1 zookeeper://127.0.0.1:1/p; do # the store is not asked
