@@ -33,6 +33,8 @@ static struct queued queue[RESULTS_MAX];
 static uint32_t queue_count;
 static PostgresPollingStatusType polling;
 static bool is_broken;
+static bool is_command; /* it waits for answers, and the story goes on after it */
+static bool is_result_taken;
 static PGnotify *notify;
 static char error_state[8];
 
@@ -49,11 +51,6 @@ PGconn *PQconnectStartParams(const char *const *keywords, const char *const *val
     return (PGconn *)pg;
 }
 
-PGconn *PQconnectdbParams(const char *const *keywords, const char *const *values, int expand)
-{
-    return PQconnectStartParams(keywords, values, expand);
-}
-
 void PQfinish(PGconn *conn)
 {
     struct pg_conn *pg = (struct pg_conn *)conn;
@@ -66,7 +63,7 @@ void PQfinish(PGconn *conn)
 PostgresPollingStatusType PQconnectPoll(PGconn *conn)
 {
     (void)conn;
-    return polling;
+    return is_command && polling != PGRES_POLLING_OK ? PGRES_POLLING_FAILED : polling;
 }
 
 ConnStatusType PQstatus(const PGconn *conn)
@@ -80,6 +77,20 @@ char *PQerrorMessage(const PGconn *conn)
     (void)conn;
     static char text[] = "words of the library.\nmore of them";
     return text;
+}
+
+char *PQhost(const PGconn *conn)
+{
+    (void)conn;
+    static char host[] = "h";
+    return host;
+}
+
+char *PQport(const PGconn *conn)
+{
+    (void)conn;
+    static char port[] = "5432";
+    return port;
 }
 
 int PQsocket(const PGconn *conn)
@@ -136,7 +147,7 @@ int PQconsumeInput(PGconn *conn)
 int PQisBusy(PGconn *conn)
 {
     (void)conn;
-    return queue_count == 0 && !is_broken;
+    return queue_count == 0 && !is_broken && !is_command;
 }
 
 static PGresult *queue_take(void)
@@ -154,14 +165,13 @@ static PGresult *queue_take(void)
 PGresult *PQgetResult(PGconn *conn)
 {
     (void)conn;
-    return queue_take();
-}
-
-PGresult *PQexec(PGconn *conn, const char *query)
-{
-    (void)conn;
-    (void)query;
-    return queue_take();
+    if (is_command && is_result_taken) { /* each of its scripts gets one */
+        is_result_taken = false;
+        return NULL;
+    }
+    PGresult *result = queue_take();
+    is_result_taken = result != NULL;
+    return result;
 }
 
 char *PQresultErrorField(const PGresult *result, int field)
@@ -265,9 +275,12 @@ static void command(char letter)
     static const char address[] = "postgres://h/d";
     const struct cv_store_kind *kind = cv_module_table();
     struct cv_errtext err = {""};
+    is_command = true;
+    is_result_taken = false;
     const int code = letter == 'H'   ? kind->history(address, "e", fuzz_on_past, NULL, &err)
                      : letter == 'M' ? kind->names(address, fuzz_on_name, NULL, &err)
                                      : kind->create(address, &err);
+    is_command = false;
     if (code != CV_OK && err.text[0] == '\0') {
         fuzz_found("a failure without a reason");
     }

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define PREFIX_BYTES 200
+#define ASK_NS_MAX (5 * NS_PER_S)     /* as long as commands wait for other answers */
+#define CREATE_NS_MAX (30 * NS_PER_S) /* it waits for locks of those who use the tables */
 
 /* @s is the prefix of our tables, e.g. `public.`. */
 static const char schema[] = CV_PG_SAFE_PATH
@@ -58,27 +60,25 @@ static const char schema[] = CV_PG_SAFE_PATH
     " version bigint NOT NULL,"
     " text text NOT NULL);";
 
-/* The script with the prefix of the tables, in a transaction with a safe search path. */
-static PGresult *execute(PGconn *pg, const char *script, const char *prefix, const char *election)
+/* The script with the prefix of the tables, in a transaction with a safe search path. CV_OK:
+ * *ret_result is the caller's; otherwise it is NULL. */
+static int execute(struct cv_pg_visit *visit, const char *script, const char *prefix,
+                   const char *election, PGresult **ret_result, struct cv_errtext *reterr)
 {
     char *text = malloc(CV_PG_SCRIPT_BYTES);
-    char *quoted = PQescapeLiteral(pg, election, strlen(election));
-    PGresult *result = NULL;
+    char *quoted = PQescapeLiteral(visit->pg, election, strlen(election));
+    int code;
+    *ret_result = NULL;
     if (text != NULL && quoted != NULL) {
         const char *const value[26] = {['s' - 'a'] = prefix, ['e' - 'a'] = quoted};
         cv__pg_fill(text, script, value);
-        result = PQexec(pg, text);
+        code = cv__pg_visit_ask(visit, text, ret_result, reterr);
+    } else {
+        code = cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
     PQfreemem(quoted);
     free(text);
-    return result; /* NULL is a failure, too */
-}
-
-static int fail_result(const PGresult *result, struct cv_errtext *reterr)
-{
-    char why[CV_REMOTE_WHY_BYTES];
-    cv__pg_explain(PQresultErrorMessage(result), result, why, sizeof why);
-    return cv__fail(reterr, CV_E_STORE, "%s", why);
+    return code;
 }
 
 /* Somebody else may have made tables of these names before us, with triggers that run as ours. */
@@ -90,91 +90,71 @@ static const char script_strangers[] =
                     "  'conclave_token', 'conclave_runs')"
                     " AND NOT pg_has_role(current_user, c.relowner, 'MEMBER')";
 
-static int check_owners(PGconn *pg, const char *prefix, struct cv_errtext *reterr)
+static int check_owners(struct cv_pg_visit *visit, const char *prefix, struct cv_errtext *reterr)
 {
-    PGresult *found = execute(pg, script_strangers, prefix, prefix);
-    int code = CV_OK;
-    if (PQresultStatus(found) != PGRES_TUPLES_OK) {
-        code = fail_result(found, reterr);
-    } else if (PQntuples(found) > 0) {
-        code = cv__fail(reterr, CV_E_STORE,
-                        "PostgreSQL: %s%s belongs to '%s' already, who could run code as every "
-                        "contender; drop it, or run 'conclave store init ADDRESS' as that role",
-                        prefix, cv__pg_value(found, 0, 0), cv__pg_value(found, 0, 1));
+    PGresult *found;
+    int code = execute(visit, script_strangers, prefix, prefix, &found, reterr);
+    if (code == CV_OK && PQntuples(found) > 0) {
+        code =
+            cv__fail(reterr, CV_E_STORE,
+                     "PostgreSQL: %s%s belongs to '%s' already, who could run code as every "
+                     "contender; run 'conclave store init ADDRESS' as that role, or, if it is not "
+                     "to be trusted, use another schema or drop it with its records",
+                     prefix, cv__pg_value(found, 0, 0), cv__pg_value(found, 0, 1));
     }
     PQclear(found);
     return code;
 }
 
 /* The tables are made in the first schema of the user's search path. */
-static int tables_make(PGconn *pg, struct cv_errtext *reterr)
+static int tables_make(struct cv_pg_visit *visit, struct cv_errtext *reterr)
 {
     char prefix[PREFIX_BYTES];
-    PGresult *where = PQexec(pg, "SELECT pg_catalog.format('%I.', pg_catalog.current_schema())"
-                                 " WHERE pg_catalog.current_schema() IS NOT NULL");
-    int code = CV_OK;
-    if (PQresultStatus(where) != PGRES_TUPLES_OK) {
-        code = fail_result(where, reterr);
-    } else if (PQntuples(where) != 1) {
+    PGresult *where, *result;
+    int code = cv__pg_visit_ask(visit,
+                                "SELECT pg_catalog.format('%I.', pg_catalog.current_schema())"
+                                " WHERE pg_catalog.current_schema() IS NOT NULL",
+                                &where, reterr);
+    if (code == CV_OK && PQntuples(where) != 1) {
         code = cv__fail(
             reterr, CV_E_STORE,
             "PostgreSQL: no schema of the search path exists, so no tables can be created");
     }
     if (code == CV_OK) {
         (void)snprintf(prefix, sizeof prefix, "%s", cv__pg_value(where, 0, 0));
-        code = check_owners(pg, prefix, reterr);
+        code = check_owners(visit, prefix, reterr);
     }
     PQclear(where);
-    if (code != CV_OK) {
-        return code;
+    if (code == CV_OK) {
+        code = execute(visit, schema, prefix, "", &result, reterr);
+        PQclear(code == CV_OK ? result : NULL);
     }
-    PGresult *result = execute(pg, schema, prefix, "");
-    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
-        code = fail_result(result, reterr);
-    }
-    PQclear(result);
     return code;
 }
 
 int cv__pg_create(const char *address, struct cv_errtext *reterr)
 {
-    PGconn *pg;
-    char found[PREFIX_BYTES];
-    int code = cv__pg_connect_and_wait(address, &pg, found, sizeof found, reterr);
+    struct cv_pg_visit visit;
+    int code = cv__pg_visit_begin(&visit, address, CREATE_NS_MAX, reterr);
     if (code == CV_OK) {
-        code = tables_make(pg, reterr);
-        PQfinish(pg);
+        code = tables_make(&visit, reterr);
     }
+    cv__pg_visit_end(&visit);
     return code;
 }
 
-/* Connects and asks; CV_OK: there are rows, to be given back by answer_end(), as is the rest of the
- * answer after a failure. */
-struct answer {
-    PGconn *pg;
-    PGresult *rows;
-};
-
-static int answer_get(const char *address, const char *script, const char *election,
-                      struct answer *ret_answer, struct cv_errtext *reterr)
+/* Connects and asks. CV_OK: *ret_rows is the caller's; otherwise it is NULL. */
+static int rows_get(const char *address, const char *script, const char *election,
+                    PGresult **ret_rows, struct cv_errtext *reterr)
 {
-    char prefix[PREFIX_BYTES];
-    *ret_answer = (struct answer){.pg = NULL};
-    const int code =
-        cv__pg_connect_and_wait(address, &ret_answer->pg, prefix, sizeof prefix, reterr);
-    if (code != CV_OK) {
-        return code;
+    struct cv_pg_visit visit;
+    *ret_rows = NULL;
+    int code = cv__pg_visit_begin(&visit, address, ASK_NS_MAX, reterr);
+    if (code == CV_OK) {
+        code = execute(&visit, script, visit.prefix, election, ret_rows, reterr);
     }
-    ret_answer->rows = execute(ret_answer->pg, script, prefix, election);
-    return PQresultStatus(ret_answer->rows) == PGRES_TUPLES_OK
-               ? CV_OK
-               : fail_result(ret_answer->rows, reterr);
-}
-
-static void answer_end(struct answer *answer)
-{
-    PQclear(answer->rows);
-    PQfinish(answer->pg);
+    cv__pg_visit_end(&visit);
+    return code;
 }
 
 int cv__pg_history(const char *address, const char *election,
@@ -185,9 +165,8 @@ int cv__pg_history(const char *address, const char *election,
         CV_PG_SAFE_PATH "SELECT node, token, (extract(epoch FROM since) * 1000000)::bigint,"
                         " coalesce((extract(epoch FROM upto) * 1000000)::bigint, 0), why"
                         " FROM @sconclave_history WHERE election = @e ORDER BY token";
-    struct answer answer;
-    const int code = answer_get(address, script, election, &answer, reterr);
-    const PGresult *rows = answer.rows;
+    PGresult *rows;
+    const int code = rows_get(address, script, election, &rows, reterr);
     for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
         struct cv_store_past one = {.token = (uint64_t)strtoll(cv__pg_value(rows, i, 1), NULL, 10),
                                     .from_wall_ns = cv__pg_time_ns(cv__pg_value(rows, i, 2)),
@@ -196,7 +175,7 @@ int cv__pg_history(const char *address, const char *election,
         (void)snprintf(one.why, sizeof one.why, "%s", cv__pg_value(rows, i, 4));
         past(user, &one);
     }
-    answer_end(&answer);
+    PQclear(rows);
     return code;
 }
 
@@ -205,11 +184,11 @@ int cv__pg_names(const char *address, void (*name)(void *user, const char *name)
 {
     static const char script[] =
         CV_PG_SAFE_PATH "SELECT election FROM @sconclave_lease ORDER BY election";
-    struct answer answer;
-    const int code = answer_get(address, script, "", &answer, reterr);
-    for (int i = 0; code == CV_OK && i < PQntuples(answer.rows); i++) {
-        name(user, cv__pg_value(answer.rows, i, 0));
+    PGresult *rows;
+    const int code = rows_get(address, script, "", &rows, reterr);
+    for (int i = 0; code == CV_OK && i < PQntuples(rows); i++) {
+        name(user, cv__pg_value(rows, i, 0));
     }
-    answer_end(&answer);
+    PQclear(rows);
     return code;
 }

@@ -13,7 +13,11 @@
 
 #include "core/errors.h"
 #include "core/text.h"
+#include "os/clock.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,16 +332,20 @@ static PGconn *connect_to(const char *address, uint32_t index)
     return pg;
 }
 
+/* What the address says; 0: nothing. */
+static uint64_t connect_timeout_ms(const PQconninfoOption *options)
+{
+    const char *text = option(options, "connect_timeout");
+    const long seconds = text != NULL ? strtol(text, NULL, 10) : 0;
+    return seconds > 0 && seconds < 3600 ? (uint64_t)seconds * 1000 : 0;
+}
+
 static uint64_t connect_ms(const struct cv_pg_link *link)
 {
     PQconninfoOption *options = PQconninfoParse(link->address, NULL);
-    const char *text = options != NULL ? option(options, "connect_timeout") : NULL;
-    const long seconds = text != NULL ? strtol(text, NULL, 10) : 0;
+    const uint64_t said_ms = options != NULL ? connect_timeout_ms(options) : 0;
     PQconninfoFree(options);
-    if (seconds > 0 && seconds < 3600) {
-        return (uint64_t)seconds * 1000;
-    }
-    return link->bound_ms;
+    return said_ms > 0 ? said_ms : link->bound_ms;
 }
 
 /* ---- The connection ------------------------------------------------------------------------ */
@@ -715,32 +723,159 @@ void cv__pg_close(struct cv_pg_link *link, void (*closed)(void *self))
 
 /* ---- For commands, which wait -------------------------------------------------------------- */
 
-int cv__pg_connect_and_wait(const char *address, PGconn **ret_pg, char *ret_prefix,
-                            size_t prefix_bytes, struct cv_errtext *reterr)
+/* False: the time is over. */
+static bool await_socket(const PGconn *pg, short events, int64_t until_ns)
 {
+    struct pollfd wait = {.fd = PQsocket(pg), .events = events};
+    int ready = -1;
+    errno = EINTR;
+    while (ready < 0 && errno == EINTR) {
+        const int64_t left_ns = until_ns - cv__clock_now_ns();
+        if (left_ns <= 0) {
+            return false;
+        }
+        ready = poll(&wait, 1, (int)cv__min64((left_ns + NS_PER_MS - 1) / NS_PER_MS, INT_MAX));
+    }
+    return ready > 0;
+}
+
+static int fail_visit(const char *message, const PGresult *wrong, struct cv_errtext *reterr)
+{
+    char why[CV_REMOTE_WHY_BYTES];
+    cv__pg_explain(message, wrong, why, sizeof why);
+    return cv__fail(reterr, CV_E_STORE, "%s", why);
+}
+
+/* Connects to one of the hosts. On failure there is no connection. */
+static int visit_host(struct cv_pg_visit *visit, const char *address, uint32_t index,
+                      int64_t until_ns, struct cv_errtext *reterr)
+{
+    PGconn *pg = connect_to(address, index);
+    bool is_late = false;
+    PostgresPollingStatusType next =
+        PQstatus(pg) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+    while (!is_late && next != PGRES_POLLING_OK && next != PGRES_POLLING_FAILED) {
+        is_late = !await_socket(pg, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, until_ns);
+        next = is_late ? next : PQconnectPoll(pg);
+    }
+    if (next == PGRES_POLLING_OK && PQsetnonblocking(pg, 1) == 0) {
+        (void)PQsetNoticeReceiver(pg, ignore_notice, NULL);
+        visit->pg = pg;
+        return CV_OK;
+    }
+    char late[CV_REMOTE_WHY_BYTES];
+    (void)snprintf(late, sizeof late, "the server at \"%s\", port %s, does not answer",
+                   pg != NULL ? PQhost(pg) : "", pg != NULL ? PQport(pg) : "");
+    const char *message = is_late ? late : pg != NULL ? PQerrorMessage(pg) : "out of memory";
+    const int code = fail_visit(message, NULL, reterr);
+    PQfinish(pg);
+    return code;
+}
+
+/* One host that hangs leaves time for the others. */
+static int visit_connect(struct cv_pg_visit *visit, const char *address, uint32_t host_count,
+                         int64_t host_ns_max, struct cv_errtext *reterr)
+{
+    int code = CV_E_STORE;
+    for (uint32_t i = 0; i < host_count && visit->pg == NULL; i++) {
+        struct cv_errtext why;
+        const int64_t now_ns = cv__clock_now_ns();
+        const int64_t share_ns = (visit->until_ns - now_ns) / (host_count - i);
+        code = visit_host(visit, address, i, now_ns + cv__min64(share_ns, host_ns_max), &why);
+        if (code != CV_OK && i == 0) {
+            (void)cv__fail(reterr, code, "%s", why.text);
+        }
+    }
+    return code;
+}
+
+/* Waits until there is a result. A long answer may take longer, as long as it goes on. */
+static int visit_await(struct cv_pg_visit *visit, struct cv_errtext *reterr)
+{
+    PGconn *pg = visit->pg;
+    while (PQisBusy(pg) != 0) {
+        const int flushed = PQflush(pg); /* a failure shows when the socket is read */
+        if (!await_socket(pg, flushed == 1 ? POLLIN | POLLOUT : POLLIN, visit->until_ns)) {
+            return cv__fail(reterr, CV_E_STORE, "no answer from the postgres: store within %g s",
+                            (double)visit->patience_ns / 1e9);
+        }
+        if (PQconsumeInput(pg) == 0) {
+            return fail_visit(PQerrorMessage(pg), NULL, reterr);
+        }
+        if (PQisBusy(pg) != 0) {
+            visit->until_ns = cv__clock_now_ns() + visit->patience_ns;
+        }
+    }
+    return CV_OK;
+}
+
+int cv__pg_visit_ask(struct cv_pg_visit *visit, const char *script, PGresult **ret_result,
+                     struct cv_errtext *reterr)
+{
+    PGresult *last = NULL, *next = NULL;
+    *ret_result = NULL;
+    if (PQsendQuery(visit->pg, script) != 1) {
+        return fail_visit(PQerrorMessage(visit->pg), NULL, reterr);
+    }
+    do {
+        const int code = visit_await(visit, reterr);
+        if (code != CV_OK) {
+            PQclear(last);
+            return code;
+        }
+        next = PQgetResult(visit->pg);
+        if (next != NULL) {
+            PQclear(last);
+            last = next;
+        }
+    } while (next != NULL);
+    const ExecStatusType status = PQresultStatus(last);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+        const int code = fail_visit(
+            last != NULL ? PQresultErrorMessage(last) : PQerrorMessage(visit->pg), last, reterr);
+        PQclear(last);
+        return code;
+    }
+    *ret_result = last;
+    return CV_OK;
+}
+
+static int visit_greet(struct cv_pg_visit *visit, struct cv_errtext *reterr)
+{
+    PGresult *greeting;
+    char token[200];
+    bool is_direct;
+    int code = cv__pg_visit_ask(visit, greeting_sql, &greeting, reterr);
+    if (code == CV_OK && !greeting_read(greeting, visit->pg, &is_direct, visit->prefix,
+                                        sizeof visit->prefix, token, sizeof token)) {
+        code = fail_visit("the server's greeting is not valid", NULL, reterr);
+    }
+    PQclear(greeting);
+    return code;
+}
+
+int cv__pg_visit_begin(struct cv_pg_visit *visit, const char *address, int64_t patience_ns,
+                       struct cv_errtext *reterr)
+{
+    *visit = (struct cv_pg_visit){.patience_ns = patience_ns,
+                                  .until_ns = cv__clock_now_ns() + patience_ns};
     PQconninfoOption *options = address_parse(address, reterr);
     if (options == NULL) {
         return CV_E_INVALID;
     }
+    const uint32_t hosts = host_count(options);
+    const uint64_t said_ms = connect_timeout_ms(options);
+    const int64_t host_ns_max = (int64_t)(said_ms > 0 ? said_ms : CONNECT_MS_MAX) * NS_PER_MS;
     PQconninfoFree(options);
-    static const char *const keywords[] = {"fallback_application_name", "client_encoding",
-                                           "connect_timeout", "dbname", NULL};
-    const char *const values[] = {"conclave", "UTF8", "10", address, NULL};
-    PGconn *pg = PQconnectdbParams(keywords, values, /* expand_dbname= */ 1);
-    const bool is_open = PQstatus(pg) == CONNECTION_OK;
-    PGresult *greeting = is_open ? PQexec(pg, greeting_sql) : NULL;
-    char token[200];
-    bool is_direct;
-    if (!is_open || PQresultStatus(greeting) != PGRES_TUPLES_OK ||
-        !greeting_read(greeting, pg, &is_direct, ret_prefix, prefix_bytes, token, sizeof token)) {
-        char why[CV_REMOTE_WHY_BYTES];
-        cv__pg_explain(pg != NULL ? PQerrorMessage(pg) : "out of memory", NULL, why, sizeof why);
-        PQclear(greeting);
-        PQfinish(pg);
-        return cv__fail(reterr, CV_E_STORE, "%s", why);
+    int code = visit_connect(visit, address, hosts, host_ns_max, reterr);
+    if (code == CV_OK) {
+        code = visit_greet(visit, reterr);
     }
-    PQclear(greeting);
-    (void)PQsetNoticeReceiver(pg, ignore_notice, NULL);
-    *ret_pg = pg;
-    return CV_OK;
+    return code;
+}
+
+void cv__pg_visit_end(struct cv_pg_visit *visit)
+{
+    PQfinish(visit->pg);
+    visit->pg = NULL;
 }

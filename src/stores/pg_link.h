@@ -101,8 +101,22 @@ const char *cv__pg_value(const PGresult *rows, int row, int column);
 /* A time in us, as ns that can be added to others. */
 int64_t cv__pg_time_ns(const char *text);
 
-/* For commands: waits until it is connected. *ret_prefix as above. */
-CV_NODISCARD int cv__pg_connect_and_wait(const char *address, PGconn **ret_pg, char *ret_prefix,
-                                         size_t prefix_bytes, struct cv_errtext *reterr);
+/* For commands, which connect, ask and wait. Whatever the server does, each call ends within
+ * patience_ns of the begin; only an answer that goes on coming may take longer. */
+struct cv_pg_visit {
+    PGconn *pg;
+    int64_t patience_ns, until_ns;
+    char prefix[200]; /* as above */
+};
+
+/* Connects, and asks where the tables are. To be ended also after a failure. */
+CV_NODISCARD int cv__pg_visit_begin(struct cv_pg_visit *visit, const char *address,
+                                    int64_t patience_ns, struct cv_errtext *reterr);
+
+/* CV_OK: *ret_result is the last result of the script, and the caller's. Otherwise it is NULL. */
+CV_NODISCARD int cv__pg_visit_ask(struct cv_pg_visit *visit, const char *script,
+                                  PGresult **ret_result, struct cv_errtext *reterr);
+
+void cv__pg_visit_end(struct cv_pg_visit *visit);
 
 #endif

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""tests/system/test_silent.py CONCLAVE - commands end when a server of PostgreSQL stops answering.
+
+The server is a small one of our own, on the loopback interface: it stops answering at a chosen point of a connection."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from points import await_value  # pylint: disable=wrong-import-position
+
+LIMIT = 90  # seconds; only a failure takes so long
+SSL_REQUEST, GSS_REQUEST = 80877103, 80877104  # PostgreSQL's manual, "Message Formats"
+GREETING = [b"7", b"public.", b"'public.conclave_token'", b"1", b"1"]  # src/stores/pg_link.c
+
+
+class Failure(Exception):
+    pass
+
+
+def message(kind, body):
+    return kind + struct.pack("!I", len(body) + 4) + body
+
+
+def answer_of(values):
+    """One row of text, and that the query is over."""
+    columns = b"".join(b"c\0" + struct.pack("!IhIhih", 0, 0, 25, -1, -1, 0) for _ in values)
+    row = b"".join(struct.pack("!I", len(value)) + value for value in values)
+    count = struct.pack("!h", len(values))
+    return message(b"T", count + columns) + message(b"D", count + row) + message(b"C", b"SELECT 1\0") + message(b"Z", b"I")
+
+
+class Server:
+    """Answers so many queries of each connection; -1: it does not even let anybody in."""
+
+    def __init__(self, answer_count):
+        self.answer_count = answer_count
+        self.connection_count = 0
+        self.queries = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"postgres://nobody@127.0.0.1:{self.listener.getsockname()[1]}/db?gssencmode=disable"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            connection, _ = self.listener.accept()
+            self.connection_count += 1
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        stream = connection.makefile("rb")
+        try:
+            code = SSL_REQUEST
+            while code in (SSL_REQUEST, GSS_REQUEST):
+                length, code = struct.unpack("!II", stream.read(8))
+                stream.read(length - 8)
+                if code in (SSL_REQUEST, GSS_REQUEST):
+                    connection.sendall(b"N")
+            if self.answer_count >= 0:
+                connection.sendall(message(b"R", struct.pack("!I", 0)) + message(b"S", b"server_version\x0015.0\0") +
+                                   message(b"K", struct.pack("!II", 7, 1)) + message(b"Z", b"I"))
+            left = self.answer_count
+            while True:
+                kind, length = struct.unpack("!cI", stream.read(5))
+                body = stream.read(length - 4)
+                if kind == b"Q":
+                    self.queries.append(body)
+                    if left > 0:
+                        left -= 1
+                        connection.sendall(answer_of(GREETING))
+        except (OSError, struct.error):  # the client is gone
+            connection.close()
+
+
+class Stage:
+    def __init__(self, program):
+        self.program = program
+        self.folder = tempfile.mkdtemp(prefix="conclave-silent-")
+        self.processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, *arguments):
+        process = subprocess.Popen([self.program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=dict(os.environ, CONCLAVE_STATE=self.folder))
+        self.processes.append(process)
+        return process
+
+
+def end_of(process):
+    """Status, output and errors."""
+    try:
+        output, errors = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired as late:
+        raise Failure(f"it does not end: {' '.join(process.args[1:])}") from late
+    return process.returncode, output, errors
+
+
+def commands_end_though_the_server_stops_answering(stage):
+    begun = []
+    for answer_count in (-1, 0, 1):
+        server = Server(answer_count)
+        for command in (["status"], ["history", "x"], ["store", "init"]):
+            begun.append((answer_count, stage.start(*command, "--via", server.address)))
+    for answer_count, process in begun:
+        status, output, errors = end_of(process)
+        wanted = ", does not answer" if answer_count < 0 else f"no answer from the postgres: store within " \
+            f"{30 if 'init' in process.args else 5} s"
+        if status != 2 or output or len(errors.splitlines()) != 1 or wanted not in errors:
+            raise Failure(f"{answer_count} answers: {process.args[1:]}: {status} '{output}' '{errors}'")
+
+
+TESTS = [commands_end_though_the_server_stops_answering]
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    program = str(pathlib.Path(sys.argv[1]).resolve())
+    failed = 0
+    for number, test in enumerate(TESTS, 1):
+        name = test.__name__.replace("_", " ")
+        try:
+            with Stage(program) as stage:
+                test(stage)
+            print(f"ok {number} - {name}", flush=True)
+        except Failure as failure:
+            failed += 1
+            print(f"not ok {number} - {name}", flush=True)
+            print(f"# {failure}", flush=True)
+    print(f"1..{len(TESTS)}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
