@@ -172,8 +172,9 @@ static void leave(struct follower *f)
 
 /* Prints that nobody leads: such an election does not change, so nothing else would report it. A
  * leader is reported by the election itself. */
-static void show_nobody(struct follower *f)
+static void show_nobody(struct follower *f, int signal_fd)
 {
+    struct pollfd interrupted = {.fd = signal_fd, .events = POLLIN};
     char *address;
     struct cv_errtext unused; /* opening the election will report it */
     struct cv_inquiry inquiry;
@@ -182,8 +183,8 @@ static void show_nobody(struct follower *f)
     }
     const struct cv_store_kind *kind = cv__store_find(address);
     if (kind != NULL && cv__store_election_is_valid(f->settings->name) &&
-        cv__inquire(kind, address, f->settings->name, /* asks_to_resign= */ false, NULL, &inquiry,
-                    &unused) == CV_OK &&
+        cv__inquire_or_stop(kind, address, f->settings->name, signal_fd, &inquiry, &unused) ==
+            CV_OK &&
         inquiry.verdict == CV_STORE_FREE) {
         struct cv_election_status now = CV_ELECTION_STATUS_INIT;
         now.role = CV_ROLE_OBSERVER;
@@ -192,6 +193,7 @@ static void show_nobody(struct follower *f)
         show(f, &now);
         f->is_over = f->is_over || f->shown_count == f->settings->change_count_max;
     }
+    f->is_over = f->is_over || poll(&interrupted, 1, /* timeout= */ 0) > 0;
     free(address);
 }
 
@@ -235,7 +237,7 @@ static int follow(struct settings *settings, int signal_fd, const struct cv_reco
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* a precaution: it works without */
     settings->options.log = cv__follow_notice;
     if (settings->options.is_observer) {
-        show_nobody(&f);
+        show_nobody(&f, signal_fd);
         await_file(&f, signal_fd);
     }
     if (f.is_over) {

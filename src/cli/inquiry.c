@@ -22,6 +22,7 @@ struct asking {
     struct cv_errtext why;
     bool is_answered;
     uv_timer_t patience;
+    uv_poll_t stop;
 };
 
 static void on_answer(void *user, const struct cv_store_answer *answer)
@@ -45,6 +46,13 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
 static void on_patience(uv_timer_t *timer)
 {
     uv_stop(timer->loop);
+}
+
+static void on_stop(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    uv_stop(poll->loop);
 }
 
 static void on_closed(void *user)
@@ -111,6 +119,7 @@ struct question {
     const char *heir;
     struct cv_store_runs *runs; /* not NULL: about runs */
     int patience_ms;
+    const int *stop_fd; /* when it can be read, nobody waits for the answer any more; may be NULL */
 };
 
 static void question_ask(const struct cv_store_kind *kind, struct cv_store *store,
@@ -127,6 +136,13 @@ static void question_ask(const struct cv_store_kind *kind, struct cv_store *stor
     } else {
         kind->ask(store, &(struct cv_store_request){.verb = CV_STORE_READ, .request = 1});
     }
+}
+
+/* False: it cannot be watched. */
+static bool stop_watch(struct asking *asking, uv_loop_t *loop, const int *stop_fd)
+{
+    return stop_fd != NULL && uv_poll_init(loop, &asking->stop, *stop_fd) == 0 &&
+           uv_poll_start(&asking->stop, UV_READABLE, on_stop) == 0;
 }
 
 static int inquire(const struct cv_store_kind *kind, const char *address, const char *election,
@@ -160,10 +176,14 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
     if (code == CV_OK) {
         (void)uv_timer_init(&loop, &asking.patience); /* cannot fail, nor can the start */
         (void)uv_timer_start(&asking.patience, on_patience, (uint64_t)question->patience_ms, 0);
+        const bool may_stop = stop_watch(&asking, &loop, question->stop_fd);
         question_ask(kind, store, question);
         cv__loop_run(&loop);
         kind->close(store, on_closed, NULL);
         uv_close((uv_handle_t *)&asking.patience, NULL);
+        if (may_stop) {
+            uv_close((uv_handle_t *)&asking.stop, NULL);
+        }
         if (!asking.is_answered) {
             /* The message leaves out the address: it may contain a password. */
             code = cv__fail(reterr, CV_E_STORE, "no answer from the %s: store within %g s",
@@ -225,6 +245,13 @@ int cv__inquire(const struct cv_store_kind *kind, const char *address, const cha
 {
     const struct question question = {
         .asks_to_resign = asks_to_resign, .heir = heir, .patience_ms = CV_INQUIRY_MS};
+    return inquire(kind, address, election, &question, ret_inquiry, reterr);
+}
+
+int cv__inquire_or_stop(const struct cv_store_kind *kind, const char *address, const char *election,
+                        int stop_fd, struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr)
+{
+    const struct question question = {.patience_ms = CV_INQUIRY_MS, .stop_fd = &stop_fd};
     return inquire(kind, address, election, &question, ret_inquiry, reterr);
 }
 

@@ -32,6 +32,11 @@ CV_NODISCARD int cv__inquire(const struct cv_store_kind *kind, const char *addre
                              const char *election, bool asks_to_resign, const char *heir,
                              struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr);
 
+/* Reads the record; fails as soon as stop_fd can be read. */
+CV_NODISCARD int cv__inquire_or_stop(const struct cv_store_kind *kind, const char *address,
+                                     const char *election, int stop_fd,
+                                     struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr);
+
 /* Reads or writes the record of the runs of a job (`runs` in stores/store.h). Waits at most
  * patience_ms. CV_OK: *ret_verdict is the store's answer. */
 CV_NODISCARD int cv__inquire_runs(const struct cv_store_kind *kind, const char *address,

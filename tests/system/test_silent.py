@@ -126,7 +126,22 @@ def commands_end_though_the_server_stops_answering(stage):
             raise Failure(f"{answer_count} answers: {process.args[1:]}: {status} '{output}' '{errors}'")
 
 
-TESTS = [commands_end_though_the_server_stops_answering]
+def an_interrupted_watcher_asks_no_more(stage):
+    """It ends before it would try once more, or open the election. One at a time: after 5 s it would do that."""
+    for answer_count in (-1, 1):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            server = Server(answer_count)
+            process = stage.start("watch", "x", "--via", server.address)
+            if await_value(lambda server=server: server.connection_count > 0 and
+                           (server.answer_count < 0 or len(server.queries) > 1), LIMIT) is None:
+                raise Failure("it asks nothing")
+            process.send_signal(number)
+            status, output, errors = end_of(process)
+            if status != 0 or output or errors or server.connection_count != 1:
+                raise Failure(f"{number}: {server.connection_count} connections, {status} '{output}' '{errors}'")
+
+
+TESTS = [commands_end_though_the_server_stops_answering, an_interrupted_watcher_asks_no_more]
 
 
 def main():
