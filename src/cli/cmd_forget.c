@@ -1,21 +1,42 @@
 /* src/cli/cmd_forget.c - `conclave forget NAME`: removes what a store keeps of an election. */
 #include "cli/cli.h"
 #include "cli/inquiry.h"
+#include "os/clock.h"
 #include "runtime/trail.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Time enough for a question. */
+#define PATIENCE_MS_MIN (CV_INQUIRY_MS / 5)
+
+/* Asks whether there is an election with a similar name. If that fails, perhaps only this question
+ * is not permitted: *ret_left_ms is left for the next one, 0 if the store does not answer. */
+static int doubt_name(const struct cv_store_kind *kind, const char *address, const char *name,
+                      int *ret_left_ms, struct cv_errtext *reterr)
+{
+    char alike[CV_ALIKE_BYTES];
+    const int64_t begin_ns = cv__clock_now_ns();
+    const int code = cv__inquire_similar(kind, address, name, alike, reterr);
+    const int64_t left_ms = CV_INQUIRY_MS - (cv__clock_now_ns() - begin_ns) / NS_PER_MS;
+    *ret_left_ms = code == CV_OK ? CV_INQUIRY_MS : left_ms >= PATIENCE_MS_MIN ? (int)left_ms : 0;
+    if (alike[0] != '\0') { /* perhaps a typing error */
+        cv__complain("%s: the store has no such election%s", name, alike);
+    }
+    return code;
+}
+
 static int forget(const struct cv_store_kind *kind, const char *address, const char *name)
 {
     struct cv_errtext error;
-    bool is_held;
-    char alike[CV_ALIKE_BYTES];
-    if (cv__inquire_alike(kind, address, name, alike)[0] != '\0') { /* perhaps a typing error */
-        cv__complain("%s: the store has no such election%s", name, alike);
+    bool is_held = false;
+    int left_ms;
+    int code = doubt_name(kind, address, name, &left_ms, &error);
+    if (left_ms > 0) {
+        code = cv__inquire_forget(kind, address, name, left_ms, &is_held, &error);
     }
-    if (cv__inquire_forget(kind, address, name, &is_held, &error) != CV_OK) {
+    if (code != CV_OK) {
         return cv__cannot("%s", error.text);
     }
     if (is_held) {

@@ -277,9 +277,9 @@ int cv__inquire_list(const struct cv_store_kind *kind, const char *address, cons
 }
 
 int cv__inquire_forget(const struct cv_store_kind *kind, const char *address, const char *election,
-                       bool *ret_is_held, struct cv_errtext *reterr)
+                       int patience_ms, bool *ret_is_held, struct cv_errtext *reterr)
 {
-    const struct question question = {.forgets = true, .patience_ms = CV_INQUIRY_MS};
+    const struct question question = {.forgets = true, .patience_ms = patience_ms};
     struct cv_inquiry inquiry;
     const int code = inquire(kind, address, election, &question, &inquiry, reterr);
     *ret_is_held = inquiry.verdict == CV_STORE_HELD;
@@ -339,17 +339,23 @@ static void compare_name(void *user, const char *name)
     }
 }
 
-const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
-                              const char *election, char text[CV_ALIKE_BYTES])
+int cv__inquire_similar(const struct cv_store_kind *kind, const char *address, const char *election,
+                        char text[CV_ALIKE_BYTES], struct cv_errtext *reterr)
 {
     struct alike a = {.election = election, .text = text};
-    struct cv_errtext unused; /* then nothing is suggested */
     text[0] = '\0';
-    const int code = cv__inquire_names(kind, address, compare_name, &a, &unused);
+    const int code = cv__inquire_names(kind, address, compare_name, &a, reterr);
     if (code != CV_OK || a.is_known) {
         text[0] = '\0';
     }
-    return text;
+    return code;
+}
+
+const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
+                              const char *election, char text[CV_ALIKE_BYTES])
+{
+    struct cv_errtext unused; /* then nothing is suggested */
+    return cv__inquire_similar(kind, address, election, text, &unused) == CV_OK ? text : "";
 }
 
 int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t token,

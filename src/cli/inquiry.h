@@ -48,9 +48,10 @@ CV_NODISCARD int cv__inquire_list(const struct cv_store_kind *kind, const char *
                                   const char *election, struct cv_store_list *list,
                                   struct cv_errtext *reterr);
 
-/* Removes an election from the store. *ret_is_held: it is held, and nothing was removed. */
+/* Removes an election from the store, waiting at most patience_ms. *ret_is_held: it is held, and
+ * nothing was removed. */
 CV_NODISCARD int cv__inquire_forget(const struct cv_store_kind *kind, const char *address,
-                                    const char *election, bool *ret_is_held,
+                                    const char *election, int patience_ms, bool *ret_is_held,
                                     struct cv_errtext *reterr);
 
 /* Calls `name` for each election of the store. */
@@ -73,6 +74,11 @@ const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char
  * otherwise an empty text. Points into `text`. */
 const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
                               const char *election, char text[CV_ALIKE_BYTES]);
+
+/* The same text, and whether the names could be asked for. */
+CV_NODISCARD int cv__inquire_similar(const struct cv_store_kind *kind, const char *address,
+                                     const char *election, char text[CV_ALIKE_BYTES],
+                                     struct cv_errtext *reterr);
 
 /* An instant of the wall clock in local time; 0 is "unknown". May point into `buffer`. */
 #define CV_INQUIRY_WALL_BYTES 32

@@ -141,7 +141,20 @@ def an_interrupted_watcher_asks_no_more(stage):
                 raise Failure(f"{number}: {server.connection_count} connections, {status} '{output}' '{errors}'")
 
 
-TESTS = [commands_end_though_the_server_stops_answering, an_interrupted_watcher_asks_no_more]
+def forget_does_not_ask_again_a_server_that_does_not_answer(stage):
+    """It asks for similar names first."""
+    begun = []
+    for answer_count in (-1, 0, 1):
+        server = Server(answer_count)
+        begun.append((server, stage.start("forget", "x", "--via", server.address)))
+    for server, process in begun:
+        status, output, errors = end_of(process)
+        if status != 2 or output or len(errors.splitlines()) != 1 or server.connection_count != 1:
+            raise Failure(f"{server.answer_count} answers: {server.connection_count} connections, {status} '{errors}'")
+
+
+TESTS = [commands_end_though_the_server_stops_answering, forget_does_not_ask_again_a_server_that_does_not_answer,
+         an_interrupted_watcher_asks_no_more]
 
 
 def main():
