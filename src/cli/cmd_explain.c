@@ -185,8 +185,14 @@ static void print_reason(enum cv_reason reason, bool is_json)
     (void)printf("\n");
 }
 
+struct explain_settings {
+    int64_t lease_ns, grace_ns, cleanup_ns; /* grace_ns below 0: not given */
+    const char *time_option;                /* one that was given; NULL: none */
+    bool is_json;
+};
+
 /* A reason, or nearly one. False: it is something else. */
-static bool explain_reason(const char *word, bool is_json, int *ret_status)
+static bool explain_reason(const char *word, const struct explain_settings *s, int *ret_status)
 {
     const char *known[CV_REASON_COUNT + 1] = {0};
     for (uint32_t i = 0; i < CV_REASON_COUNT; i++) {
@@ -207,15 +213,15 @@ static bool explain_reason(const char *word, bool is_json, int *ret_status)
         }
         return false;
     }
-    print_reason(reason, is_json);
+    if (s->time_option != NULL) {
+        *ret_status =
+            cv__wrong_usage("'%s' is a reason, which %s does not concern", word, s->time_option);
+        return true;
+    }
+    print_reason(reason, s->is_json);
     *ret_status = EXIT_FINE;
     return true;
 }
-
-struct explain_settings {
-    int64_t lease_ns, grace_ns, cleanup_ns; /* grace_ns below 0: not given */
-    bool is_json;
-};
 
 /* False: wrong usage, and the user was told. */
 static bool parse(int argc, char **argv, struct explain_settings *s)
@@ -230,17 +236,20 @@ static bool parse(int argc, char **argv, struct explain_settings *s)
     while ((option = cv__command_option(argc, argv, "", longs)) != -1) {
         switch (option) {
         case 'l':
-            if (!cv__command_time("--lease", optarg, &s->lease_ns)) {
+            s->time_option = "--lease";
+            if (!cv__command_time(s->time_option, optarg, &s->lease_ns)) {
                 return false;
             }
             break;
         case 'g':
-            if (!cv__command_time("--grace", optarg, &s->grace_ns)) {
+            s->time_option = "--grace";
+            if (!cv__command_time(s->time_option, optarg, &s->grace_ns)) {
                 return false;
             }
             break;
         case 'c':
-            if (!cv__command_time("--cleanup-time", optarg, &s->cleanup_ns)) {
+            s->time_option = "--cleanup-time";
+            if (!cv__command_time(s->time_option, optarg, &s->cleanup_ns)) {
                 return false;
             }
             break;
@@ -300,7 +309,7 @@ static int run(int argc, char **argv)
                                argv[optind + 1]);
     }
     int status;
-    if (optind < argc && explain_reason(argv[optind], s.is_json, &status)) {
+    if (optind < argc && explain_reason(argv[optind], &s, &status)) {
         return status;
     }
     const char *via = cv__inquiry_via(optind < argc ? argv[optind] : NULL);

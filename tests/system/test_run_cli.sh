@@ -794,6 +794,9 @@ run 0 explain died
 check 'a reason is explained' grep -q '^What to do: ' out
 fails 2 "'bogus' is not an address; .*It is not a reason either, such as 'expired'" explain bogus
 fails 2 "unknown reason 'expird'; did you mean 'expired'?" explain expird
+for option in --lease --grace --cleanup-time; do
+    fails 2 "'expired' is a reason, which $option does not concern" explain expired $option 5s
+done
 
 echo "$checks checks, $failures failed"
 [ "$failures" -eq 0 ]
