@@ -14,6 +14,7 @@
 #include "os/clock.h"
 #include "os/loop.h"
 #include "os/realtime.h"
+#include "protocols/lease_config.h"
 #include "runtime/place.h"
 
 #include <conclave/conclave.h>
@@ -525,13 +526,19 @@ static void check_peers(struct doctor *d, const char *address)
 
 static void check_contender(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
+    char what[128], least[CV_DURATION_TEXT_BYTES], asked[CV_DURATION_TEXT_BYTES];
     if (d->lease_ns < kind->lease_ns_min) {
-        char what[128], least[CV_DURATION_TEXT_BYTES], asked[CV_DURATION_TEXT_BYTES];
         (void)snprintf(what, sizeof what, "%s is too short for %s: at least %s",
                        cv__duration_format(d->lease_ns, asked), kind->scheme,
                        cv__duration_format(kind->lease_ns_min, least));
         tell(d, WRONG, "lease", what, "use a longer --lease, here and for the contenders");
         d->lease_ns = kind->lease_ns_min;
+    }
+    if (d->lease_ns > LEASE_NS_MAX) {
+        (void)snprintf(what, sizeof what, "%s is too long: at most 24h",
+                       cv__duration_format(d->lease_ns, asked));
+        tell(d, WRONG, "lease", what, "use a shorter --lease, here and for the contenders");
+        d->lease_ns = LEASE_NS_MAX;
     }
     check_folder(d);
     if (check_store(d, kind, address)) {

@@ -272,6 +272,9 @@ static int explain_store(const struct cv_store_kind *kind, const struct explain_
         return cv__wrong_usage("--lease must be at least %s with %s, not '%s'",
                                cv__duration_format(kind->lease_ns_min, least), kind->scheme, lease);
     }
+    if (s->lease_ns > LEASE_NS_MAX) {
+        return cv__wrong_usage("--lease must be at most 24h, not '%s'", lease);
+    }
     const int64_t grant_ns = cv__store_grant_ns(kind, s->lease_ns);
     const int64_t both_ns_max = cv__schedule_grace_ns_max(grant_ns);
     int64_t grace_ns = s->grace_ns;

@@ -208,9 +208,9 @@ int cv__inquiry_check(const struct cv_store_kind *kind, const char *address, int
                       struct cv_errtext *reterr)
 {
     uv_loop_t loop;
-    if (lease_ns < kind->lease_ns_min) {
-        return cv__fail(reterr, CV_E_INVALID, "a lease of %g s is too short for %s: at least %g s",
-                        (double)lease_ns / 1e9, kind->scheme, (double)kind->lease_ns_min / 1e9);
+    const int checked = cv__backend_check_lease(kind, lease_ns, reterr);
+    if (checked != CV_OK) {
+        return checked;
     }
     if (kind->inherit != NULL) {
         return CV_OK; /* opening a file creates it */

@@ -15,6 +15,7 @@
 #include <uv.h>
 
 struct cv_shared_list;
+struct cv_store_kind;
 struct cv_timers;
 struct cv_recorder;
 struct cv_backend; /* each family has its own */
@@ -94,6 +95,10 @@ CV_NODISCARD int cv__backend_find(const char *address, bool accepts_two_leaders,
                                   const struct cv_backend_kind **ret_kind,
                                   struct cv_backend_contract *ret_contract,
                                   struct cv_errtext *reterr);
+
+/* CV_OK, or CV_E_INVALID: elections in this kind of store take no such lease. */
+CV_NODISCARD int cv__backend_check_lease(const struct cv_store_kind *kind, int64_t lease_ns,
+                                         struct cv_errtext *reterr);
 
 /* The name by which the others will know this process: see `name` above. If the address defines no
  * names: `wanted`, if it is a valid name; NULL: host name and process id. CV_OK or CV_E_INVALID. */

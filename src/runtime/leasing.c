@@ -5,6 +5,7 @@
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/clock.h"
+#include "protocols/lease_config.h"
 #include "runtime/backend.h"
 #include "runtime/host.h"
 #include "runtime/trail.h"
@@ -297,19 +298,33 @@ static const char *lease_self(const struct cv_backend *b)
     return b->node;
 }
 
+int cv__backend_check_lease(const struct cv_store_kind *kind, int64_t lease_ns,
+                            struct cv_errtext *reterr)
+{
+    if (lease_ns < kind->lease_ns_min) {
+        return cv__fail(reterr, CV_E_INVALID, "a lease of %g s is too short for %s: at least %g s",
+                        (double)lease_ns / 1e9, kind->scheme, (double)kind->lease_ns_min / 1e9);
+    }
+    if (lease_ns > LEASE_NS_MAX) {
+        return cv__fail(reterr, CV_E_INVALID, "a lease of %g h is too long: at most %g h",
+                        (double)lease_ns / 3600e9, (double)LEASE_NS_MAX / 3600e9);
+    }
+    return CV_OK;
+}
+
 static int configure(struct cv_config *config, const struct cv_protocol *protocol,
                      const struct cv_store_kind *kind, const struct cv_backend_setting *setting,
                      struct cv_errtext *reterr)
 {
     const int64_t lease_ns = setting->lease_ns;
-    if (lease_ns < kind->lease_ns_min) {
-        return cv__fail(reterr, CV_E_INVALID, "a lease of %g s is too short for %s: at least %g s",
-                        (double)lease_ns / 1e9, kind->scheme, (double)kind->lease_ns_min / 1e9);
+    int code = cv__backend_check_lease(kind, lease_ns, reterr);
+    if (code != CV_OK) {
+        return code;
     }
     char text[32];
     (void)snprintf(text, sizeof text, "%lldns", (long long)lease_ns);
     cv_config_init(config, protocol, /* self= */ 1, /* member_count= */ 1);
-    int code = cv_config_set(config, protocol, "lease", text, reterr);
+    code = cv_config_set(config, protocol, "lease", text, reterr);
     if (code == CV_OK) {
         code = cv_config_set(config, protocol, "candidate", setting->is_candidate ? "yes" : "no",
                              reterr);
