@@ -325,8 +325,10 @@ static int run(int argc, char **argv)
     if (kind == NULL) {
         return EXIT_USAGE;
     }
+    struct cv_errtext error;
+    const bool is_right = cv__inquiry_is_written_right(kind, address, &error);
     free(address);
-    return explain_store(kind, &s);
+    return is_right ? explain_store(kind, &s) : cv__wrong_usage("%s", error.text);
 }
 
 const struct cv_verb cv__verb_explain = {

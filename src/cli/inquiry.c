@@ -204,14 +204,11 @@ static void on_nothing(void *user, const struct cv_store_answer *answer)
     (void)answer;
 }
 
-int cv__inquiry_check(const struct cv_store_kind *kind, const char *address, int64_t lease_ns,
-                      struct cv_errtext *reterr)
+/* Opens and closes the store, without asking it anything. */
+static int try_open(const struct cv_store_kind *kind, const char *address, bool needs_no_secrets,
+                    struct cv_errtext *reterr)
 {
     uv_loop_t loop;
-    const int checked = cv__backend_check_lease(kind, lease_ns, reterr);
-    if (checked != CV_OK) {
-        return checked;
-    }
     if (kind->inherit != NULL) {
         return CV_OK; /* opening a file creates it */
     }
@@ -227,6 +224,7 @@ int cv__inquiry_check(const struct cv_store_kind *kind, const char *address, int
         .election = "check",
         .node = "conclave",
         .label = cv__clock_random() | 1,
+        .needs_no_secrets = needs_no_secrets,
         .answered = on_nothing,
     };
     struct cv_store *store;
@@ -237,6 +235,19 @@ int cv__inquiry_check(const struct cv_store_kind *kind, const char *address, int
     cv__loop_run(&loop);        /* what is closing */
     (void)uv_loop_close(&loop); /* the process ends soon, whatever is left */
     return code;
+}
+
+int cv__inquiry_check(const struct cv_store_kind *kind, const char *address, int64_t lease_ns,
+                      struct cv_errtext *reterr)
+{
+    const int code = cv__backend_check_lease(kind, lease_ns, reterr);
+    return code == CV_OK ? try_open(kind, address, /* needs_no_secrets= */ false, reterr) : code;
+}
+
+bool cv__inquiry_is_written_right(const struct cv_store_kind *kind, const char *address,
+                                  struct cv_errtext *reterr)
+{
+    return try_open(kind, address, /* needs_no_secrets= */ true, reterr) != CV_E_INVALID;
 }
 
 int cv__inquire(const struct cv_store_kind *kind, const char *address, const char *election,

@@ -27,6 +27,10 @@ const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address
 CV_NODISCARD int cv__inquiry_check(const struct cv_store_kind *kind, const char *address,
                                    int64_t lease_ns, struct cv_errtext *reterr);
 
+/* Is the address itself valid? What it names may be missing here. False: *reterr says why. */
+bool cv__inquiry_is_written_right(const struct cv_store_kind *kind, const char *address,
+                                  struct cv_errtext *reterr);
+
 /* Reads the record, or (asks_to_resign) asks the holder to resign. CV_OK, or a code and why. */
 CV_NODISCARD int cv__inquire(const struct cv_store_kind *kind, const char *address,
                              const char *election, bool asks_to_resign, const char *heir,

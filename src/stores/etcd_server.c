@@ -382,7 +382,9 @@ static int server_find(const struct cv_store_setting *setting, const void *kind,
     int code = cv__address_split(setting->address, &address, reterr);
     code = code != CV_OK ? code : cv__address_check_options(&address, known, reterr);
     code = code != CV_OK ? code : read_prefix(&address, server->prefix, reterr);
-    code = code != CV_OK ? code : cv__etcd_wire_read(&server->wire, &address, reterr);
+    code = code != CV_OK
+               ? code
+               : cv__etcd_wire_read(&server->wire, &address, setting->needs_no_secrets, reterr);
     if (code == CV_OK && server_key(&server->wire, server->prefix, &key) != CV_OK) {
         code = cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }

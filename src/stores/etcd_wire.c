@@ -678,8 +678,8 @@ static int option_text(const struct cv_address *address, const char *name, char 
     return CV_OK;
 }
 
-static int read_files(const struct cv_address *address, struct cv_http_tls *ret_tls,
-                      struct cv_errtext *reterr)
+static int read_files(const struct cv_address *address, bool needs_no_secrets,
+                      struct cv_http_tls *ret_tls, struct cv_errtext *reterr)
 {
     const struct {
         const char *name;
@@ -691,7 +691,7 @@ static int read_files(const struct cv_address *address, struct cv_http_tls *ret_
         if (code != CV_OK) {
             return code;
         }
-        if (files[i].text[0] != '\0' && access(files[i].text, R_OK) != 0) {
+        if (files[i].text[0] != '\0' && !needs_no_secrets && access(files[i].text, R_OK) != 0) {
             return cv__fail(reterr, CV_E_IO, "cannot read '%s', the %s of an etcd: address",
                             files[i].text, files[i].name);
         }
@@ -700,7 +700,7 @@ static int read_files(const struct cv_address *address, struct cv_http_tls *ret_
 }
 
 static int read_user(struct cv_etcd_wire *wire, const struct cv_address *address,
-                     struct cv_errtext *reterr)
+                     bool needs_no_secrets, struct cv_errtext *reterr)
 {
     char file[256];
     const int code = option_text(address, "password-file", file, sizeof file, reterr);
@@ -715,7 +715,7 @@ static int read_user(struct cv_etcd_wire *wire, const struct cv_address *address
                         "a password in an etcd: address is refused, because every user can read "
                         "command lines; use ?password-file=FILE or CONCLAVE_ETCD_PASSWORD");
     }
-    if (wire->user[0] == '\0') {
+    if (wire->user[0] == '\0' || needs_no_secrets) {
         return CV_OK;
     }
     const int read = cv__remote_secret(file, "CONCLAVE_ETCD_PASSWORD", wire->password,
@@ -757,7 +757,7 @@ static bool has_option(const struct cv_address *address, const char *name)
 }
 
 int cv__etcd_wire_read(struct cv_etcd_wire *wire, const struct cv_address *address,
-                       struct cv_errtext *reterr)
+                       bool needs_no_secrets, struct cv_errtext *reterr)
 {
     char wanted[8];
     int code = option_text(address, "tls", wanted, sizeof wanted, reterr);
@@ -770,8 +770,8 @@ int cv__etcd_wire_read(struct cv_etcd_wire *wire, const struct cv_address *addre
     const bool is_meant = has_option(address, "cacert") || has_option(address, "cert");
     wire->tls.is_used = wanted[0] != '\0' ? strcmp(wanted, "yes") == 0 : is_meant;
     code = read_hosts(wire, address, reterr);
-    code = code != CV_OK ? code : read_files(address, &wire->tls, reterr);
-    return code != CV_OK ? code : read_user(wire, address, reterr);
+    code = code != CV_OK ? code : read_files(address, needs_no_secrets, &wire->tls, reterr);
+    return code != CV_OK ? code : read_user(wire, address, needs_no_secrets, reterr);
 }
 
 int cv__etcd_wire_open(struct cv_etcd_wire *wire, uv_loop_t *loop, struct cv_errtext *reterr)

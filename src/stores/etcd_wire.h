@@ -69,9 +69,10 @@ struct cv_etcd_wire {
     void (*rotated)(void *owner); /* another member will be asked; may not end the wire */
 };
 
-/* Reads hosts, user, secrets and files; the rest of *wire is zero. Begins nothing. */
+/* Reads hosts, user, secrets and files; the rest of *wire is zero. Begins nothing.
+ * needs_no_secrets: as in a store's setting. */
 CV_NODISCARD int cv__etcd_wire_read(struct cv_etcd_wire *wire, const struct cv_address *address,
-                                    struct cv_errtext *reterr);
+                                    bool needs_no_secrets, struct cv_errtext *reterr);
 CV_NODISCARD int cv__etcd_wire_open(struct cv_etcd_wire *wire, uv_loop_t *loop,
                                     struct cv_errtext *reterr);
 void cv__etcd_wire_close(struct cv_etcd_wire *wire); /* with every call */

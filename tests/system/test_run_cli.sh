@@ -207,10 +207,16 @@ if has_store postgres; then
     for address in postgres://root:secret@127.0.0.1:1/x 'postgres://127.0.0.1:1/x?password=secret'; do
         fails 2 'every user can read command lines' run x --via "$address" -- true
         fails 2 'every user can read command lines' store init "$address"
+        fails 2 'every user can read command lines' explain "$address"
     done
 fi
 if has_store etcd; then
     fails 2 'every user can read command lines' run x --via etcd://root:secret@127.0.0.1:1 -- true
+    fails 2 'every user can read command lines' explain etcd://root:secret@127.0.0.1:1
+    fails 2 'every user can read command lines' explain 'etcd://root:secret@127.0.0.1:1?cacert=no-file'
+    run 0 explain 'etcd://root@127.0.0.1:1?cacert=no-file'
+    check 'explain needs no password' [ ! -s err ]
+    fails 2 "option 'nosuch'" explain 'etcd://127.0.0.1:1?nosuch=1'
     fails 2 "no password for etcd's user 'root'" run x --via etcd://root@127.0.0.1:1 -- true
     fails 125 "cannot read 'no-file'" run x --via 'etcd://127.0.0.1:1?cacert=no-file' -- true
     fails 2 "option 'nosuch'" run x --via 'etcd://127.0.0.1:1?nosuch=1' -- true
@@ -219,6 +225,7 @@ if has_store etcd; then
 fi
 if has_store zookeeper; then
     fails 2 'names no user' run x --via zookeeper://root:secret@127.0.0.1:1 -- true
+    fails 2 'names no user' explain zookeeper://root:secret@127.0.0.1:1
     fails 2 'write zookeeper://host:port' run x --via zookeeper: -- true
 fi
 
