@@ -55,6 +55,13 @@ static void print_fact(const char *what, const char *value, const char *note)
                  is_narrow ? 0 : VALUE_COLUMN - (int)strlen(what), "", value, note);
 }
 
+/* How long a leader may lead, with servers that have default settings. */
+static int64_t usual_grant_ns(const struct cv_store_kind *kind, int64_t asked_ns)
+{
+    const int64_t most_ns = kind->usual_lease_ns_max;
+    return cv__store_grant_ns(kind, most_ns > 0 ? cv__min64(asked_ns, most_ns) : asked_ns);
+}
+
 #define FACT_COUNT 10
 
 /* The promises that are durations. */
@@ -64,8 +71,10 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
 {
     const int64_t asked_ns = option_ns(protocol, config, "lease");
     const int64_t step_ns = kind->lease_ns_step;
-    const int64_t lease_ns = (asked_ns + step_ns - 1) / step_ns * step_ns;
-    const int64_t grant_ns = cv__store_grant_ns(kind, asked_ns);
+    /* Servers may change it: the longer one counts for a take-over, the shorter for a leader. */
+    const int64_t lease_ns =
+        cv__max64((asked_ns + step_ns - 1) / step_ns * step_ns, kind->usual_lease_ns_min);
+    const int64_t grant_ns = usual_grant_ns(kind, asked_ns);
     const int64_t sure_ns = cv__lease_sure_ns(grant_ns, config->drift_ppb);
     const int64_t retry_ns = option_ns(protocol, config, "retry");
     const int64_t timeout_ns = option_ns(protocol, config, "timeout");
@@ -75,9 +84,14 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
     const int64_t left_ns =
         sure_ns - cv__lease_renew_ns(option_ns(protocol, config, "renew"), grant_ns);
     const int64_t again_ns = cv__lease_again_ns(retry_ns, timeout_ns);
-    const int64_t run_left_ns = cv__schedule_term_ns(schedule, left_ns);
+    const int64_t run_left_ns = cv__max64(cv__schedule_term_ns(schedule, left_ns), 0);
+    const char *changed = asked_ns < kind->usual_lease_ns_min
+                              ? "; the least that servers grant with their default settings"
+                          : grant_ns < cv__store_grant_ns(kind, asked_ns)
+                              ? "; more than servers grant with their default settings"
+                              : "";
     const struct fact facts[FACT_COUNT] = {
-        {"lease_s", "lease that the store grants", "", lease_ns, false},
+        {"lease_s", "lease that the store grants", changed, lease_ns, false},
         {"grant_s", "part of it that a leader may use", "", grant_ns, /* is_least= */ true},
         {"crash_takeover_max_s", "crash: another leads after at most",
          kind->inherit != NULL ? "; a dead process on this host is replaced within milliseconds"
@@ -87,8 +101,8 @@ static void facts_of(const struct cv_store_kind *kind, const struct cv_protocol 
         {"resign_takeover_max_s", "resignation: another leads after at most",
          "; usually a few round trips", poll_ns + retry_ns + timeout_ns, false},
         {"outage_tolerated_s", "store outage that a leader survives",
-         "; after a longer one nobody leads until the store is back", left_ns - again_ns,
-         /* is_least= */ true},
+         "; after a longer one nobody leads until the store is back",
+         cv__max64(left_ns - again_ns, 0), /* is_least= */ true},
         {"pause_tolerated_s", "pause of the leader that it survives",
          "; a longer one ends the leadership before the leader acts again", left_ns,
          /* is_least= */ true},
@@ -156,7 +170,7 @@ static void print(const struct cv_store_kind *kind, const struct cv_protocol *pr
                   const struct cv_config *config, const struct cv_schedule *schedule, bool is_json)
 {
     struct fact facts[FACT_COUNT];
-    const int64_t grant_ns = cv__store_grant_ns(kind, option_ns(protocol, config, "lease"));
+    const int64_t grant_ns = usual_grant_ns(kind, option_ns(protocol, config, "lease"));
     const int64_t renew_ns = cv__lease_renew_ns(option_ns(protocol, config, "renew"), grant_ns);
     const struct rates per_s = {.leader = 1e9 / (double)renew_ns,
                                 .waiting = 1e9 / (double)option_ns(protocol, config, "poll")};

@@ -700,6 +700,7 @@ static const struct cv_store_kind kind = {
     .notifications = "a watch below the prefix",
     .lease_ns_min = NS_PER_S,
     .lease_ns_step = NS_PER_S,
+    .usual_lease_ns_min = 2 * NS_PER_S, /* 1.5 election timeouts of 1 s, rounded up */
     .grant_percent = 100,
     .counts_anew = true,
     .open = etcd_open,

@@ -180,7 +180,9 @@ struct cv_store_kind {
     const char *notifications; /* how others learn of a release or a death */
     int64_t lease_ns_min;      /* shorter ones are refused */
     int64_t lease_ns_step;     /* the server rounds up to a multiple of this */
-    int64_t grant_percent;     /* a grant lasts for about this part of the requested lease */
+    /* Servers with default settings change shorter and longer leases to these; 0: they do not. */
+    int64_t usual_lease_ns_min, usual_lease_ns_max;
+    int64_t grant_percent; /* a grant lasts for about this part of the requested lease */
     bool counts_anew; /* when the servers elect a new leader of theirs, each lease starts again */
     bool hides_rest;  /* the server does not report what is left of a lease: at most all of it */
 

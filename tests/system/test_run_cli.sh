@@ -575,6 +575,18 @@ run 0 run --help
 check 'the default of --grace is explained' grep -q '1s on ZooKeeper with a lease of 5s' out
 run 0 explain zookeeper://127.0.0.1:1/x --json
 check 'and is true' python3 -c 'import json; assert json.load(open("out"))["run_grace_s"] == 1'
+# What servers with default settings make of a lease: etcd raises it to 2 s; ZooKeeper to 4 s, or cuts it to 40 s.
+run 0 explain etcd://127.0.0.1:1 --lease 1s --json
+check 'a lease that etcd raises' python3 -c 'import json
+e = json.load(open("out")); assert (e["lease_s"], e["grant_s"], e["crash_takeover_max_s"]) == (2, 1, 4.3), e'
+run 0 explain zookeeper://127.0.0.1:1/x --lease 1s
+check 'a lease that ZooKeeper raises' grep -q 'lease that the store grants  *4s; the least that servers grant' out
+run 0 explain zookeeper://127.0.0.1:1/x --lease 120s --grace 15s
+check 'a lease that ZooKeeper cuts' grep -q 'lease that the store grants  *120s; more than servers grant' out
+run 0 explain zookeeper://127.0.0.1:1/x --lease 120s --grace 15s --json
+check 'and what is left of it' python3 -c 'import json
+e = json.load(open("out")); assert (e["lease_s"], e["grant_s"]) == (120, 20), e
+assert e["outage_tolerated_s"] == e["run_outage_tolerated_s"] == e["run_pause_tolerated_s"] == 0, e'
 run 0 explain --lease 2
 check 'a word and its value are apart' sh -c '! grep "^  " out | grep -qv "^  .*[^ ]  "'
 run 0 explain --lease 2 --json
