@@ -288,6 +288,13 @@ static const struct {
     const char *words, *advice;
 } advices[] = {
     {"store init", "run 'conclave store init ADDRESS' once, as a user who may create tables"},
+    {"no password supplied", "set PGPASSWORD, or write the password to ~/.pgpass"},
+    {"permission denied for",
+     "run 'conclave store init ADDRESS' as the user that the contenders use, or grant that user "
+     "the rights on the tables"},
+    {"does not support SSL", "leave sslmode=require out of the address, or use a server with TLS"},
+    {"SSL certificate problem",
+     "add cacert=FILE to the address: the certificate of the authority of the server, as PEM"},
     {"leave tls=yes out", "leave tls=yes out of the address, or use the server's port with TLS"},
     {"tls=yes",
      "add tls=yes to the address, and cacert=FILE if the server's authority is your own"},
@@ -296,6 +303,7 @@ static const struct {
      "certificate and the key of this client, as PEM"},
     {"authentication failed", "check the user in the address and the password"},
     {"has no password", NULL},
+    {"address is refused", NULL},
     {"several names", NULL},
     {"chmod o-w", NULL},
     {"database \"", "create that database, or name another one in the address"},
