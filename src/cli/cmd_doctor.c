@@ -309,6 +309,7 @@ static const struct {
     {"database \"", "create that database, or name another one in the address"},
     {"host name", "check the host in the address, and the name service of this machine"},
     {"resolve host", "check the host in the address, and the name service of this machine"},
+    {"disk is full", "free some space on the disk of the file: contenders need to write"},
     {"not a database", "use another file: this one is not a database"},
     {"locked by", "let that process finish or end it; meanwhile nobody can be elected or renewed"},
 };

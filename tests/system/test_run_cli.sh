@@ -344,6 +344,8 @@ if mount -t tmpfs -o size=1m tmpfs "$small" 2>/dev/null; then
     fails 125 "$full" run x -n --via "sqlite:$small/x.db" -- echo second
     fails 125 "$full" run x -w 0.3 --via "sqlite:$small/x.db" -- echo second
     fails 125 "$full" run y -n --via "sqlite:$small/x.db" -- echo second
+    run 1 doctor --via "sqlite:$small/x.db"
+    check 'the doctor says what a full disk needs' grep -q 'to do: free some space on the disk' out
     fails 125 "cannot .* '.*elections.db': .*\(disk is full\|disk I/O error\)" \
         run x -n --via "sqlite:$small/elections.db" -- echo second
     run 0 history x --via "sqlite:$small/x.db"
