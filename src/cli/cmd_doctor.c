@@ -333,6 +333,13 @@ static const char *advice_for_silence(const struct cv_store_kind *kind, const ch
                  : "check the path, and the owner, group and mode of the file and of its folder");
 }
 
+/* The store answers, but what later versions need is missing. */
+static bool is_of_older_version(const struct probe *p)
+{
+    return p->stage == RUNS && (strstr(p->why.text, "store init") != NULL ||
+                                strstr(p->why.text, "no such table") != NULL);
+}
+
 /* False: the store does not answer at all. */
 static bool check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
@@ -349,7 +356,8 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
                    p->stage > READING ? "it answers" : p->why.text);
     tell(d, p->stage > READING ? FINE : WRONG, "store", what,
          p->stage > READING ? NULL : advice_for_silence(kind, p->why.text));
-    if (p->stage == RUNS) {
+    const bool is_old = is_of_older_version(p);
+    if (is_old) {
         tell(d, WRONG, "version", p->why.text,
              "the store was prepared by an older version: run 'conclave store init ADDRESS' once "
              "more");

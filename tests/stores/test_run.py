@@ -597,6 +597,19 @@ def the_doctor_says_what_tls_needs(stage):
             raise Failure(f"doctor {address}: {done.returncode} {done.stdout}")
 
 
+def the_doctor_knows_missing_rights(stage):
+    if stage.kind != "postgres":
+        return
+    for verb, expected in (("REVOKE ALL ON conclave_runs FROM", "grant that user the rights"),
+                           ("GRANT ALL ON conclave_runs TO", "")):
+        subprocess.run(["psql", "-q", "-X", stage.address, "-c", f"{verb} current_user"], check=True)
+        done = subprocess.run([stage.program, "doctor", "--via", stage.address, "--json", "--lease", "60s"],
+                              env=stage.environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+        advices = [one["advice"] for one in json.loads(done.stdout) if one["finding"] == "wrong"]
+        if [expected in advice for advice in advices] != ([True] if expected else []):
+            raise Failure(f"after {verb}: {done.returncode} {done.stdout}")
+
+
 def the_doctor_names_other_versions(stage):
     """A leader and a waiting contender of a later version; a pooler's sessions cannot be told apart."""
     def versions():
@@ -816,7 +829,8 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
          an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
          watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong, the_doctor_says_what_tls_needs,
-         the_doctor_names_other_versions, a_stopped_leader_ends_in_the_history_before_the_next,
+         the_doctor_knows_missing_rights, the_doctor_names_other_versions,
+         a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_record_its_run, others_hear_that_the_command_ended,
          others_hear_that_the_command_ended_before_another_began, others_hear_that_the_leader_resigned,
          others_hear_that_the_work_of_the_leader_was_stuck,
