@@ -18,12 +18,15 @@
 #include "runtime/place.h"
 
 #include <conclave/conclave.h>
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/timex.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define PROBE_PREFIX "conclave-doctor-" /* of the names of our own elections */
@@ -333,6 +336,90 @@ static const char *advice_for_silence(const struct cv_store_kind *kind, const ch
                  : "check the path, and the owner, group and mode of the file and of its folder");
 }
 
+/* The folder of a file; empty: its path is too long. */
+static void folder_of(const char *path, char ret_folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    const int bytes = slash == NULL || slash == path ? 1 : (int)(slash - path);
+    if (snprintf(ret_folder, PATH_MAX, "%.*s", bytes, slash == NULL ? "." : path) >= PATH_MAX) {
+        ret_folder[0] = '\0';
+    }
+}
+
+/* A folder for the users of a group: files in it get its group, and the group may write to it. */
+static bool folder_is_shared(const char *folder)
+{
+    struct stat is;
+    return stat(folder, &is) == 0 && (is.st_mode & S_ISGID) != 0 && (is.st_mode & S_IWGRP) != 0;
+}
+
+/* Will others of the group be able to write to a file that this user makes there? */
+static void check_umask(struct doctor *d, const char *folder)
+{
+    char what[PATH_MAX + 160];
+    const mode_t mask = umask(0);
+    (void)umask(mask);
+    if ((mask & S_IWGRP) == 0 || !folder_is_shared(folder) ||
+        getxattr(folder, "system.posix_acl_default", NULL, 0) > 0) { /* that replaces the umask */
+        return;
+    }
+    (void)snprintf(what, sizeof what,
+                   "the folder '%s' is for a group, but with umask %03o only this user could write "
+                   "to a file made there",
+                   folder, (unsigned)mask);
+    tell(d, WARNING, "permissions", what,
+         "run 'umask 007' before 'conclave run' (systemd: UMask=0007)");
+}
+
+/* Files that are there: may others of the group write to them? */
+static void check_group(struct doctor *d, const char *path)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", ".alive"};
+    char folder[PATH_MAX], what[PATH_MAX + 160], advice[COUNT_OF(ends) * PATH_MAX + 160];
+    folder_of(path, folder);
+    if (!folder_is_shared(folder)) {
+        return;
+    }
+    size_t length = (size_t)snprintf(advice, sizeof advice, "as their owner: chmod -R g+w");
+    uint32_t closed_count = 0;
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        char one[PATH_MAX];
+        struct stat is;
+        const int bytes = snprintf(one, sizeof one, "%s%s", path, ends[i]);
+        if (bytes < PATH_MAX && stat(one, &is) == 0 && (is.st_mode & S_IWGRP) == 0) {
+            length += (size_t)snprintf(advice + length, sizeof advice - length, " '%s'", one);
+            closed_count++;
+        }
+    }
+    if (closed_count > 0) {
+        (void)snprintf(what, sizeof what,
+                       "the folder '%s' is for a group, but the group may not write to '%s' or the "
+                       "files beside it: other users cannot take part",
+                       folder, path);
+        tell(d, WARNING, "permissions", what, advice);
+    }
+}
+
+/* Makes nothing: the file would belong to this user, with the umask of this command. */
+static void check_absent_file(struct doctor *d, const struct cv_store_kind *kind, const char *path)
+{
+    char folder[PATH_MAX], what[PATH_MAX + 160];
+    folder_of(path, folder);
+    if (access(folder, W_OK | X_OK) != 0) {
+        (void)snprintf(what, sizeof what,
+                       "%s: the file does not exist yet, and this user cannot create it in '%s': "
+                       "%s",
+                       kind->scheme, folder, strerror(errno));
+        tell(d, WRONG, "store", what,
+             "check the path, and the owner, group and mode of the folder");
+        return;
+    }
+    (void)snprintf(what, sizeof what,
+                   "%s: the file does not exist yet; the first contender creates it", kind->scheme);
+    tell(d, FINE, "store", what, NULL);
+    check_umask(d, folder);
+}
+
 /* The store answers, but what later versions need is missing. */
 static bool is_of_older_version(const struct probe *p)
 {
@@ -340,9 +427,14 @@ static bool is_of_older_version(const struct probe *p)
                                 strstr(p->why.text, "no such table") != NULL);
 }
 
-/* False: the store does not answer at all. */
+/* False: there is no more to check. The store does not answer at all, or is not there yet. */
 static bool check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
+    const char *absent = cv__inquiry_absent_file(kind, address);
+    if (absent != NULL) {
+        check_absent_file(d, kind, absent);
+        return false;
+    }
     struct probe *p = calloc(1, sizeof *p);
     char what[CV_ERRTEXT_BYTES + 32];
     if (p == NULL) {
@@ -374,6 +466,9 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
                      : advice_for(p->why.text,
                                   "contenders need to write: check the file's and its folder's "
                                   "owner, group and mode, or the user's rights on the server"));
+    }
+    if (p->stage > READING && kind->inherit != NULL) { /* only a store of one host is a file */
+        check_group(d, strchr(address, ':') + 1);
     }
     if (p->stage > RENEWING) {
         tell_latency(d, p);
@@ -639,9 +734,10 @@ const struct cv_verb cv__verb_doctor = {
         "Checks what an election needs: the clock, this user's state folder, and the store. Can\n"
         "the store be reached, was it prepared for this version, may this user write, and does it\n"
         "answer fast enough for the lease? To find out, it holds an election of its own for a\n"
-        "moment, and removes it. It also lists contenders that run another version. With\n"
-        "peers:FILE it checks the file, its keys, the state folder, the addresses, and whether\n"
-        "real-time scheduling and locked memory are permitted.\n\n"
+        "moment, and removes it. A SQLite file that does not exist is not created. It also lists\n"
+        "contenders that run another version. With peers:FILE it checks the file, its keys, the\n"
+        "state folder, the addresses, and whether real-time scheduling and locked memory are\n"
+        "permitted.\n\n"
         "  --via ADDRESS  store or cluster to check; default: $CONCLAVE_VIA, or a file of this\n"
         "                 user\n"
         "  --lease TIME   as for 'conclave run'; default 5s\n"

@@ -780,6 +780,10 @@ check 'virtual-ip without conclave run' sh -c "[ $status -ne 0 ] && grep -q 'sta
 echo 'this is not a file of SQLite' >text.db
 run 1 doctor --via "sqlite:$PWD/text.db"
 check 'a file of another kind' grep -q 'to do: use another file' out
+run 0 doctor --via "sqlite:$PWD/doctored.db"
+check 'the doctor makes no file' sh -c '[ ! -e doctored.db ] && [ ! -e doctored.db.alive ]'
+check 'it says that there is none' grep -q '^ok *store .*the file does not exist yet; the first contender creates it$' out
+run 0 store init "sqlite:$PWD/doctored.db"
 run 1 doctor --via "sqlite:$PWD/doctored.db" --lease 1ms
 check 'a lease that is too short' grep -q '^WRONG *lease *1ms is too short for sqlite: at least 100ms$' out
 run 1 doctor --via "sqlite:$PWD/doctored.db" --lease 25h
@@ -811,6 +815,29 @@ check 'the doctor tells what is wrong with the folder' \
 status=0
 CONCLAVE_STATE="$PWD/plain/below" "$CONCLAVE" doctor --json >out 2>err || status=$?
 check 'and as JSON' sh -c "[ $status -eq 1 ] && python3 -m json.tool out >/dev/null"
+
+# A folder for the users of a group.
+mkdir group
+chmod 2770 group
+mask=$(umask)
+umask 022
+run 0 doctor --via "sqlite:$PWD/group/e.db"
+check 'the doctor warns of a umask' sh -c "grep -q '^warning *permissions .*with umask 022 only this user' out && grep -q \"'umask 007'\" out"
+umask 007
+run 0 doctor --via "sqlite:$PWD/group/e.db"
+check 'a umask that is right' sh -c '! grep -q permissions out'
+run 0 store init "sqlite:$PWD/group/e.db"
+run 0 doctor --via "sqlite:$PWD/group/e.db"
+check 'files that are right' sh -c '! grep -q "^warning *permissions" out'
+check 'the doctor leaves nothing behind' [ -z "$(ls group/e.db.alive)" ]
+chmod g-w group/e.db group/e.db.alive
+run 0 doctor --via "sqlite:$PWD/group/e.db"
+check 'the doctor warns of files that the group may not write' \
+    grep -q "to do: as their owner: chmod -R g+w '$PWD/group/e.db' '$PWD/group/e.db.alive'$" out
+chmod g-s group
+run 0 doctor --via "sqlite:$PWD/group/e.db"
+check 'a folder that is not for a group' sh -c '! grep -q "^warning *permissions" out'
+umask "$mask"
 
 for reason in finished stopped expired; do # the reasons that a cleanup gets
     run 0 explain $reason
