@@ -33,6 +33,7 @@
 #define RENEWALS 5u
 #define PATIENCE_MS 8000
 #define COLUMNS_MIN 60u
+#define REMARKS_MAX 2u             /* of a store, about its settings */
 #define WALL_ERROR_NS_MAX NS_PER_S /* jobs tolerate more; times in a history do not */
 
 enum finding { FINE, WARNING, WRONG };
@@ -152,6 +153,8 @@ struct probe {
     int64_t longest_ns, sum_ns; /* of the renewals */
     struct cv_store_runs runs;
     struct cv_errtext why; /* why it stopped at this stage */
+    char remark[REMARKS_MAX][PATH_MAX + 200];
+    uint32_t remark_count;
 };
 
 static void ask(struct probe *p)
@@ -218,6 +221,15 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     }
 }
 
+/* What contenders would print at their start. */
+static void on_remark(void *user, const char *line)
+{
+    struct probe *p = user;
+    if (p->remark_count < REMARKS_MAX) {
+        (void)snprintf(p->remark[p->remark_count++], sizeof p->remark[0], "%s", line);
+    }
+}
+
 static void on_patience(uv_timer_t *timer)
 {
     struct probe *p = timer->data;
@@ -243,6 +255,7 @@ static bool probe_run(struct probe *p, const char *address)
                                              .node = node,
                                              .label = cv__clock_random() | 1,
                                              .answered = on_answer,
+                                             .log = on_remark,
                                              .user = p};
     if (cv__loop_init(&p->loop, &p->why) != CV_OK) {
         return false;
@@ -448,6 +461,9 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
                    p->stage > READING ? "it answers" : p->why.text);
     tell(d, p->stage > READING ? FINE : WRONG, "store", what,
          p->stage > READING ? NULL : advice_for_silence(kind, p->why.text));
+    for (uint32_t i = 0; i < p->remark_count; i++) {
+        tell(d, WARNING, "store", p->remark[i], NULL);
+    }
     const bool is_old = is_of_older_version(p);
     if (is_old) {
         tell(d, WRONG, "version", p->why.text,

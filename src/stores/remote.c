@@ -47,6 +47,7 @@ void cv__remote_init(struct cv_remote *remote, const struct cv_store_setting *se
     remote->loop = setting->loop;
     remote->label = setting->label;
     remote->answered = setting->answered;
+    remote->log = setting->log;
     remote->user = setting->user;
     (void)snprintf(remote->election, sizeof remote->election, "%s", setting->election);
     (void)snprintf(remote->node, sizeof remote->node, "%s", setting->node);

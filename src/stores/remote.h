@@ -37,6 +37,7 @@ struct cv_remote {
     uint64_t label;
     char version[CV_STORE_VERSION_BYTES]; /* empty: it is not published */
     void (*answered)(void *user, const struct cv_store_answer *answer);
+    void (*log)(void *user, const char *line); /* NULL: nobody listens */
     void *user;
 
     void *store;                  /* lent to the two below */

@@ -104,7 +104,8 @@ struct cv_zk {
     int64_t asked_ns;   /* the time-out that we ask for */
     int64_t timeout_ns; /* as it was negotiated */
     bool is_connected;
-    char why[128]; /* the last system error, if there is no connection */
+    bool is_cut_told; /* the operator knows that it is shorter than what we ask for */
+    char why[128];    /* the last system error, if there is no connection */
 
     int state; /* as last seen */
     int64_t associate_ns;

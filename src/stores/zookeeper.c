@@ -276,6 +276,24 @@ static bool session_choose(struct cv_store *store, const struct cv_remote_reques
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
+/* A leader has less time than its settings assume: perhaps less than its command needs to end. */
+static void tell_if_cut(const struct cv_store *store, const struct cv_store_request *ask)
+{
+    struct cv_zk *client = store->user.client;
+    if (client->is_cut_told || store->remote.log == NULL || ask->attempt == 0 ||
+        client->timeout_ns > ask->lease_ns - NS_PER_MS) {
+        return;
+    }
+    const double most_s = (double)client->timeout_ns / 1e9;
+    char line[CV_ZK_HOSTS_BYTES + 200];
+    (void)snprintf(line, sizeof line,
+                   "ZooKeeper %s: the servers cut leases of %gs to %gs; use a lease of %gs or "
+                   "less, or raise their maxSessionTimeout",
+                   store->server->hosts, (double)ask->lease_ns / 1e9, most_s, most_s);
+    client->is_cut_told = true;
+    store->remote.log(store->remote.user, line);
+}
+
 static void dispatch(struct cv_store *store, const struct cv_remote_request *one)
 {
     if (store->round_count++ > CV_ZK_ROUNDS_MAX) {
@@ -295,6 +313,7 @@ static void dispatch(struct cv_store *store, const struct cv_remote_request *one
         cv__zk_list(&store->user, store->election, /* is_watching= */ store->attempt == 0,
                     cv__zk_on_names_read);
     } else if (one->ask.verb == CV_STORE_ACQUIRE) {
+        tell_if_cut(store, &one->ask);
         cv__zk_acquire(store, &one->ask);
     } else if (one->ask.verb == CV_STORE_RENEW) {
         cv__zk_renew(store, &one->ask);

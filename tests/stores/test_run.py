@@ -583,6 +583,23 @@ def the_doctor_finds_nothing_wrong(stage):
         raise Failure(f"doctor: {done.returncode} {done.stdout} {done.stderr}")
 
 
+def a_lease_that_the_servers_cut_is_reported(stage):
+    """The servers of this test keep sessions for five seconds at most."""
+    said = "the servers cut leases of 60s to 5s; use a lease of 5s or less"
+    for lease, expected in (("60s", True), ("5s", False)):
+        done = stage.conclave("run", "--lease", lease, "--", "true")
+        if done.returncode != 0 or (said in done.stderr) != expected:
+            raise Failure(f"run: {done.returncode} {done.stderr}")
+        done = subprocess.run([stage.program, "doctor", "--via", stage.address, "--json", "--lease", lease],
+                              env=stage.environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+        if done.returncode != 0 or any(said in one["what"] and one["finding"] == "warning"
+                                       for one in json.loads(done.stdout)) != expected:
+            raise Failure(f"doctor: {done.returncode} {done.stdout}")
+    done = stage.conclave("watch", "--lease", "60s", "--changes", "1")
+    if done.returncode != 0 or done.stderr:
+        raise Failure(f"watch, which does not ask for a lease: {done.returncode} {done.stderr}")
+
+
 def the_doctor_says_what_tls_needs(stage):
     """A server that asks for a certificate, and a port without TLS."""
     host = os.environ["CV_TEST_ETCD_TLS"].partition("?")
@@ -828,7 +845,8 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
          an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
-         watch_says_first_that_nobody_leads, the_doctor_finds_nothing_wrong, the_doctor_says_what_tls_needs,
+         watch_says_first_that_nobody_leads,
+         the_doctor_finds_nothing_wrong, a_lease_that_the_servers_cut_is_reported, the_doctor_says_what_tls_needs,
          the_doctor_knows_missing_rights, the_doctor_names_other_versions,
          a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_record_its_run, others_hear_that_the_command_ended,
@@ -879,6 +897,8 @@ def main():
                 and sys.argv[2] in ("sqlite", "pooler"):
             continue  # there are no servers to cut off, or they are PostgreSQL again
         if test is the_doctor_says_what_tls_needs and sys.argv[2] != "etcd":
+            continue
+        if test is a_lease_that_the_servers_cut_is_reported and sys.argv[2] != "zookeeper":
             continue
         number += 1
         name = test.__name__.replace("_", " ")
