@@ -31,7 +31,9 @@
 
 #define PROBE_PREFIX "conclave-doctor-" /* of the names of our own elections */
 #define RENEWALS 5u
-#define PATIENCE_MS 8000
+#define RENEWALS_NS_MAX (4 * NS_PER_S) /* with a slow store fewer of them tell enough */
+#define PATIENCE_MS 8000               /* for each request */
+#define REQUEST_NS_MAX (5 * NS_PER_S)  /* a store gives up then, however long the lease is */
 #define COLUMNS_MIN 60u
 #define REMARKS_MAX 2u             /* of a store, about its settings */
 #define WALL_ERROR_NS_MAX NS_PER_S /* jobs tolerate more; times in a history do not */
@@ -151,6 +153,7 @@ struct probe {
     uint32_t renewal_count;
     int64_t asked_ns;
     int64_t longest_ns, sum_ns; /* of the renewals */
+    bool is_late;               /* the store gave up a request that takes part, for lack of time */
     struct cv_store_runs runs;
     struct cv_errtext why; /* why it stopped at this stage */
     char remark[REMARKS_MAX][PATH_MAX + 200];
@@ -166,6 +169,7 @@ static void ask(struct probe *p)
                                                [RELEASING] = CV_STORE_RELEASE};
     p->asked_ns = cv__clock_now_ns();
     p->request++;
+    (void)uv_timer_again(&p->patience); /* fails for one that was never started only */
     if (p->stage == RUNS) {
         p->runs.token = 0;
         p->kind->runs(p->store, p->request, &p->runs);
@@ -196,7 +200,11 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
     if (answer->request != p->request) {
         return; /* a notification */
     }
+    const int64_t taken_ns = cv__clock_now_ns() - p->asked_ns;
     if (!is_expected(p, answer->verdict)) {
+        const int64_t limit_ns = cv__min64(p->lease_ns / 5, REQUEST_NS_MAX);
+        p->is_late = (p->stage == ACQUIRING || p->stage == RENEWING) && p->kind->inherit == NULL &&
+                     taken_ns > limit_ns - limit_ns / 10;
         (void)cv__fail(&p->why, CV_E_STORE, "%s",
                        answer->why != NULL ? answer->why : "its answer is not valid");
         uv_stop(&p->loop);
@@ -206,12 +214,11 @@ static void on_answer(void *user, const struct cv_store_answer *answer)
         p->token = answer->token;
     }
     if (p->stage == RENEWING) {
-        const int64_t taken_ns = cv__clock_now_ns() - p->asked_ns;
         p->longest_ns = cv__max64(p->longest_ns, taken_ns);
         p->sum_ns += taken_ns;
         p->renewal_count++;
     }
-    if (p->stage != RENEWING || p->renewal_count == RENEWALS) {
+    if (p->stage != RENEWING || p->renewal_count == RENEWALS || p->sum_ns > RENEWALS_NS_MAX) {
         p->stage++;
     }
     if (p->stage == DONE) {
@@ -263,7 +270,7 @@ static bool probe_run(struct probe *p, const char *address)
     if (p->kind->open(&p->store, &setting, &p->why) == CV_OK) {
         (void)uv_timer_init(&p->loop, &p->patience); /* cannot fail, nor can the start */
         p->patience.data = p;
-        (void)uv_timer_start(&p->patience, on_patience, PATIENCE_MS, 0);
+        (void)uv_timer_start(&p->patience, on_patience, PATIENCE_MS, PATIENCE_MS);
         ask(p);
         cv__loop_run(&p->loop);
         p->request = 0;
@@ -283,12 +290,11 @@ static void tell_latency(struct doctor *d, const struct probe *p)
      * five renewals is not the slowest there will be. */
     const bool is_late = p->longest_ns > d->lease_ns / 5;
     const bool is_slow = p->longest_ns > d->lease_ns / 20;
-    (void)snprintf(what, sizeof what,
-                   "%u renewals took %.1f ms on average, %s at most, with a "
-                   "lease of %s",
-                   RENEWALS, (double)p->sum_ns / 1e6 / RENEWALS,
-                   cv__duration_format(rounded_ns, longest),
-                   cv__duration_format(d->lease_ns, lease));
+    (void)snprintf(
+        what, sizeof what, "%u renewal%s took %.1f ms on average, %s at most, with a lease of %s",
+        p->renewal_count, p->renewal_count == 1 ? "" : "s",
+        (double)p->sum_ns / 1e6 / p->renewal_count, cv__duration_format(rounded_ns, longest),
+        cv__duration_format(d->lease_ns, lease));
     (void)snprintf(advice, sizeof advice,
                    "use --lease %.0fs or more, or find out why the store is slow",
                    (double)p->longest_ns * 20 / 1e9 + 1);
@@ -297,6 +303,15 @@ static void tell_latency(struct doctor *d, const struct probe *p)
          : is_slow ? WARNING
                    : FINE,
          "latency", what, is_late || is_slow ? advice : NULL);
+}
+
+static void tell_late(struct doctor *d, const struct probe *p)
+{
+    char what[CV_ERRTEXT_BYTES + 100], lease[CV_DURATION_TEXT_BYTES];
+    (void)snprintf(what, sizeof what,
+                   "a request took longer than contenders wait with a lease of %s: %s",
+                   cv__duration_format(d->lease_ns, lease), p->why.text);
+    tell(d, WRONG, "latency", what, "use a longer --lease, or find out why the store is slow");
 }
 
 /* What to do about an error that contains these words. NULL: the error says it itself. */
@@ -474,7 +489,9 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
                        cv_version());
         tell(d, FINE, "version", what, NULL);
     }
-    if (p->stage > RUNS) {
+    if (p->is_late) {
+        tell_late(d, p);
+    } else if (p->stage > READING && !is_old) {
         const bool is_locked = !is_fine && strstr(p->why.text, "locked by") != NULL;
         tell(d, is_fine ? FINE : WRONG, is_locked ? "lock" : "permissions",
              is_fine ? "this user may take part in elections" : p->why.text,
