@@ -180,7 +180,8 @@ static void ask(struct probe *p)
                                                  .request = p->request,
                                                  .attempt = 1,
                                                  .token = p->token,
-                                                 .lease_ns = p->lease_ns};
+                                                 /* Connecting may take longer than a fifth. */
+                                                 .lease_ns = p->stage == READING ? 0 : p->lease_ns};
         p->kind->ask(p->store, &request);
     }
 }
@@ -261,6 +262,7 @@ static bool probe_run(struct probe *p, const char *address)
                                              .election = name,
                                              .node = node,
                                              .label = cv__clock_random() | 1,
+                                             .patience_ms = PATIENCE_MS,
                                              .answered = on_answer,
                                              .log = on_remark,
                                              .user = p};

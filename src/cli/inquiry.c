@@ -168,6 +168,7 @@ static int inquire(const struct cv_store_kind *kind, const char *address, const 
         .election = election,
         .node = "conclave",
         .label = cv__clock_random() | 1,
+        .patience_ms = (uint32_t)question->patience_ms,
         .answered = on_answer,
         .user = &asking,
     };

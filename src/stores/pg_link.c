@@ -705,6 +705,13 @@ int cv__pg_init(struct cv_pg_link *link, uv_loop_t *loop, const char *address,
     return CV_OK;
 }
 
+void cv__pg_be_patient(struct cv_pg_link *link, uint32_t patience_ms)
+{
+    /* A tenth is left, so that the command hears which host it was. */
+    const uint64_t each_ms = (patience_ms - patience_ms / 10) / link->host_count;
+    link->bound_ms = each_ms > link->bound_ms ? each_ms : link->bound_ms;
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct cv_pg_link *link = handle->data;

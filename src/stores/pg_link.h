@@ -74,6 +74,9 @@ struct cv_pg_link {
 CV_NODISCARD int cv__pg_init(struct cv_pg_link *link, uv_loop_t *loop, const char *address,
                              const struct cv_pg_user *user, struct cv_errtext *reterr);
 
+/* A command that asks once waits this long: the first attempt may take nearly all of it. */
+void cv__pg_be_patient(struct cv_pg_link *link, uint32_t patience_ms);
+
 /* Begins to connect, unless it has begun or has to pause. */
 void cv__pg_connect(struct cv_pg_link *link);
 

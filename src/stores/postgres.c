@@ -749,6 +749,7 @@ static int server_open(struct server **ret_server, const struct cv_store_setting
         free(server);
         return code;
     }
+    cv__pg_be_patient(&server->link, setting->patience_ms);
     if (!cv__shared_add(server->list, &server->shared, &kind, setting->address)) {
         cv__pg_close(&server->link, free);
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");

@@ -149,6 +149,9 @@ struct cv_store_setting {
     const char *node;    /* a name for people, e.g. host and process id; fits CV_NODE_BYTES */
     uint64_t label;      /* unique for each start of each process, and never 0 */
     const char *version; /* of this library, for others to see; NULL: it is not published */
+    /* A command that asks once waits this long for the answer, so connecting may take nearly as
+     * long. 0: it takes part in an election, and asks again soon. */
+    uint32_t patience_ms;
     /* Only the address is looked at: files and passwords that it needs may be missing here. */
     bool needs_no_secrets;
     /* The holder's descendants inherit a descriptor (see `inherit`), and its leadership is not over

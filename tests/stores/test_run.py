@@ -566,6 +566,30 @@ def names_are_listed_and_forgotten(stage):
         raise Failure(f"after {token}: {stage.lines('job')}")
 
 
+def commands_wait_for_a_slow_server(stage):
+    """Connecting to PostgreSQL takes four answers, more than a second here."""
+    listed = subprocess.run([stage.program, "status", "--via", stage.address, "--json"], env=stage.environment,
+                            capture_output=True, text=True, timeout=LIMIT, check=False)
+    for line in listed.stdout.splitlines():  # of earlier tests: the doctor would ask about each of them
+        subprocess.run([stage.program, "forget", json.loads(line)["election"], "--via", stage.address],
+                       env=stage.environment, capture_output=True, timeout=LIMIT, check=False)
+    with Relay(stage) as relay:
+        stage.address = relay.address
+        relay.tell("delay 350")
+        job = stage.spawn(command=["true"], options=["--every", "1d", "--lease", "30s"])
+        if stage.process[job].wait(timeout=LIMIT) != 0:
+            raise Failure("the job is not run")
+        for command, status in (("status", 1), ("resign", 1), ("history", 0), ("forget", 0)):
+            done = stage.conclave(command)
+            if done.returncode != status or "answer" in done.stderr:
+                raise Failure(f"{command}: {done.returncode} {done.stderr}")
+        done = subprocess.run([stage.program, "doctor", "--via", stage.address, "--json"], env=stage.environment,
+                              capture_output=True, text=True, timeout=LIMIT, check=False)
+        found = {one["check"]: one["finding"] for one in json.loads(done.stdout)}
+        if found["store"] != "ok" or found.get("permissions") == "wrong" or found.get("latency", "ok") == "ok":
+            raise Failure(f"the doctor does not say that it is slow: {done.stdout}")
+
+
 def watch_says_first_that_nobody_leads(stage):
     done = stage.conclave("watch", "--changes", "1", "--json")
     seen = json.loads(done.stdout)
@@ -845,7 +869,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
          an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
-         watch_says_first_that_nobody_leads,
+         commands_wait_for_a_slow_server, watch_says_first_that_nobody_leads,
          the_doctor_finds_nothing_wrong, a_lease_that_the_servers_cut_is_reported, the_doctor_says_what_tls_needs,
          the_doctor_knows_missing_rights, the_doctor_names_other_versions,
          a_stopped_leader_ends_in_the_history_before_the_next,
@@ -893,8 +917,8 @@ def main():
     for test in TESTS if sys.argv[2] != "peers" else AMONG_PEERS:
         if only not in test.__name__ or (test is resignations_in_a_row and sys.argv[2] == "pooler"):
             continue  # there are no notifications through a pooler: contenders ask only a few times per lease
-        if test in (the_promises_of_explain_are_kept, a_watcher_that_is_cut_off_does_not_say_that_nobody_leads) \
-                and sys.argv[2] in ("sqlite", "pooler"):
+        if test in (the_promises_of_explain_are_kept, a_watcher_that_is_cut_off_does_not_say_that_nobody_leads,
+                    commands_wait_for_a_slow_server) and sys.argv[2] in ("sqlite", "pooler"):
             continue  # there are no servers to cut off, or they are PostgreSQL again
         if test is the_doctor_says_what_tls_needs and sys.argv[2] != "etcd":
             continue
