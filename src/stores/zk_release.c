@@ -154,6 +154,9 @@ void cv__zk_release(struct cv_store *store, const struct cv_store_request *ask)
     if (is_known && ask->heir == NULL) {
         give_back_and_answer(store);
     } else {
+        if (ask->heir != NULL) { /* our server may not know yet that the heir waits */
+            cv__zk_catch_up(&store->user, store->election);
+        }
         cv__zk_list(&store->user, store->election, /* is_watching= */ false, on_release_names);
     }
 }
