@@ -76,18 +76,26 @@ static void answer_lost(struct cv_store *store)
     cv__zk_answer(store, CV_STORE_FREE, 0);
 }
 
+/* The number of the transaction that made our node becomes the token, and 0 is none. Only the root
+ * has it. */
+static int own_result(const struct cv_zk_op *op)
+{
+    return op->rc == ZOK && op->stat.czxid <= 0 ? ZMARSHALLINGERROR : op->rc;
+}
+
 static void on_created(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    if (op->rc == ZNONODE) {
+    const int rc = own_result(op);
+    if (rc == ZNONODE) {
         store->user.epoch++; /* drops the result of the list */
         if (make_queue(store)) {
             create(store);
         }
         return;
     }
-    if (op->rc != ZOK) {
-        cv__zk_fail(store, op->rc);
+    if (rc != ZOK) {
+        cv__zk_fail(store, rc);
         return;
     }
     cv__zk_own_forget(store);
@@ -126,7 +134,7 @@ static void answer_granted(struct cv_store *store)
     const struct cv_remote_request *one = cv__remote_current(&store->remote);
     const int64_t proved_ns = proved_left_ns(store->user.client, one->asked_ns);
     const int64_t duration_ns = cv__min64(proved_ns, store->lease_ns); /* no more than was asked */
-    if (proved_ns < store->user.client->timeout_ns / 4) {
+    if (proved_ns <= store->user.client->timeout_ns / 4) {
         cv__zk_work_end(store); /* by the next request, a beat will have touched the session */
         cv__remote_fail(&store->remote, "ZooKeeper %s: the lifetime of the session is not certain",
                         store->server->hosts);
@@ -160,16 +168,17 @@ static void answer_granted(struct cv_store *store)
 static void on_confirmed(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
+    const int rc = own_result(op);
+    const bool is_ours = rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
                          (store->token == 0 || store->token == (uint64_t)op->stat.czxid);
-    if (op->rc != ZOK && op->rc != ZNONODE) {
-        cv__zk_fail(store, op->rc);
+    if (rc != ZOK && rc != ZNONODE) {
+        cv__zk_fail(store, rc);
     } else if (is_ours) {
         store->own_czxid = (uint64_t)op->stat.czxid;
         store->is_confirmed = true;
         cv__zk_prove(store->user.client, op->sent_ns);
     } else { /* gone, or left by an earlier session */
-        if (op->rc == ZOK) {
+        if (rc == ZOK) {
             cv__zk_remove(&store->user, store->own, NULL);
         }
         cv__zk_own_forget(store);
@@ -289,7 +298,7 @@ static bool is_proved(struct cv_store *store)
     const struct cv_zk *client = store->user.client;
     const int64_t proved_ns = proved_left_ns(client, cv__remote_current(&store->remote)->asked_ns);
     return store->is_next && store->is_confirmed && store->token == 0 &&
-           proved_ns >= client->timeout_ns / 4;
+           proved_ns > client->timeout_ns / 4;
 }
 
 /* The next contender whose session is proved to live needs at most a list in which its node is the
@@ -331,7 +340,8 @@ void cv__zk_acquire(struct cv_store *store, const struct cv_store_request *ask)
 static void on_renewed(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
-    const bool is_ours = op->rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
+    const int rc = own_result(op);
+    const bool is_ours = rc == ZOK && cv__zk_is_owner(store->user.client, &op->stat) &&
                          (uint64_t)op->stat.czxid == store->token;
     if (op->rc != ZOK && op->rc != ZNONODE) {
         cv__zk_fail(store, op->rc);
