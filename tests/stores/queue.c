@@ -395,6 +395,28 @@ void a_grant_counts_from_an_older_proof_of_the_session(void **unused)
     field_free(field);
 }
 
+/* b has taken over and has not written its note yet. Its request is repeated, as after an answer
+ * that was lost: it finds out that its node is gone while it reads the note. */
+void a_leader_that_lost_its_node_writes_no_note(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, "lost-node");
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *b = field_join(field, "b", NULL);
+    wait_as_next(a, b, lease_long_ns);
+    (void)ask(a, CV_STORE_RELEASE, 1, 0);
+    run_until(field, is_notified, b, "a notification of the release");
+    (void)acquire(b, 1, lease_long_ns);
+    shell(
+        "at=${CV_TEST_ZOOKEEPER#zookeeper://};"
+        "\"$SOURCE_ROOT/tests/stores/zk_put.py\" ${at%%[,/]*} --remove /conclave/lost-node -1-b-");
+    assert_int_equal(ask(b, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict, CV_STORE_FREE);
+    const struct cv_store_answer *answer = ask(a, CV_STORE_READ, 0, 0);
+    assert_int_equal(answer->verdict, CV_STORE_FREE);
+    assert_string_equal(answer->record->last.node, "a"); /* the latest that left a note */
+    field_free(field);
+}
+
 /* A holder that resigns in favour of a contender behind the next one removes both nodes. b is told
  * that the holder's node is gone, which is true, but b is not the first. */
 void a_contender_that_is_passed_over_does_not_take_over(void **unused)

@@ -747,6 +747,7 @@ int main(int argc, char **argv)
         {is_etcd || is_zookeeper, cmocka_unit_test(a_lease_is_never_longer_than_asked)},
         {is_zookeeper, cmocka_unit_test(zookeeper_nodes_belong_to_their_creator)},
         {is_zookeeper, cmocka_unit_test(nodes_of_no_session_hold_nothing)},
+        {is_zookeeper, cmocka_unit_test(a_leader_that_lost_its_node_writes_no_note)},
         {is_zookeeper, cmocka_unit_test(a_grant_counts_from_an_older_proof_of_the_session)},
         {is_zookeeper, cmocka_unit_test(a_contender_that_is_passed_over_does_not_take_over)},
         {is_zookeeper, cmocka_unit_test(others_are_deposed_before_the_holder_leaves)},

@@ -79,6 +79,7 @@ void a_grant_ends_with_the_lease_that_was_kept(void **unused);
 void earlier_leases_may_be_revoked(void **unused);
 void nodes_of_no_session_hold_nothing(void **unused);
 void a_grant_counts_from_an_older_proof_of_the_session(void **unused);
+void a_leader_that_lost_its_node_writes_no_note(void **unused);
 void a_contender_that_is_passed_over_does_not_take_over(void **unused);
 void others_are_deposed_before_the_holder_leaves(void **unused);
 void the_next_in_the_queue_asks_nothing(void **unused);
