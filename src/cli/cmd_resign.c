@@ -51,13 +51,28 @@ static bool leads_already(const struct cv_store_kind *kind, const char *address,
            inquiry.verdict == CV_STORE_HELD && strcmp(inquiry.record.node, heir) == 0;
 }
 
-/* A store may list only the beginning of a long name. */
+/* A store may list only the beginning of a long name. PostgreSQL lists each byte that is not ASCII
+ * as a question mark, from version 16 on as \xNN. */
+static bool is_name_of(const char *listed, const char *node)
+{
+    const bool may_be_cut = strlen(listed) >= CUT_BYTES;
+    for (; *listed != '\0' && *node != '\0'; node++) {
+        const bool is_ascii = (unsigned char)*node < 0x80;
+        if (*listed == *node || (!is_ascii && *listed == '?')) {
+            listed++;
+        } else if (!is_ascii && strncmp(listed, "\\x", 2) == 0) {
+            listed += strlen(listed) < 4 ? strlen(listed) : 4;
+        } else {
+            return false;
+        }
+    }
+    return *listed == '\0' && (*node == '\0' || may_be_cut);
+}
+
 static bool is_listed(const struct cv_store_list *list, const char *node)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        const char *name = list->entry[i].name;
-        if (strcmp(name, node) == 0 ||
-            (strlen(name) >= CUT_BYTES && strncmp(name, node, strlen(name)) == 0)) {
+        if (is_name_of(list->entry[i].name, node)) {
             return true;
         }
     }

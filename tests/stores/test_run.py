@@ -155,6 +155,19 @@ def resigns_to_a_named_node(stage):
         raise Failure(f"{new[0]} leads, and not {heir}")
 
 
+def resigns_to_a_node_with_letters_of_another_alphabet(stage):
+    """PostgreSQL shows the waiting contenders in ASCII."""
+    heir = "bureau d'été " + 30 * "ж"
+    stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader"), "a leader")
+    stage.spawn(command=["sleep", "1000"], options=["--node", heir])
+    if stage.kind != "pooler":
+        await_that(lambda: told(stage)["waiting"], "the heir waits")
+    done = stage.conclave("resign", "--to", heir)
+    if done.returncode != 0 or told(stage)["leader"] != heir:
+        raise Failure(f"resign: {done.returncode} {done.stdout}{done.stderr}")
+
+
 def resign_says_that_the_heir_does_not_lead(stage):
     """To the store a stopped process still waits. SQLite keeps the record for it for a while; elsewhere a stopped heir
     gets the record, and is reported as the leader."""
@@ -861,7 +874,7 @@ def the_promises_of_explain_are_kept(stage):
 TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_killed,
          guard_stopped_then_supervisor_killed, child_killed, child_stopped_then_supervisor_killed,
          grandchild_killed_then_supervisor_killed, killed_again_and_again,
-         leases_of_different_lengths, resigns_to_a_named_node,
+         leases_of_different_lengths, resigns_to_a_named_node, resigns_to_a_node_with_letters_of_another_alphabet,
          resign_says_that_the_heir_does_not_lead, resignations_in_a_row,
          status_history_and_watch, exit_statuses, a_period_is_run_once,
          a_job_whose_runner_is_killed_is_run_by_another,
