@@ -10,6 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+/* A contender that has resigned stands back at most 2 s, and asks again within an eighth of a
+ * second; a busy machine takes longer. */
+#define RETURN_NS (3 * NS_PER_S)
 #define CUT_BYTES 37 /* a listed name of this length may be cut off (PostgreSQL) */
 
 /* Waits until another contender leads; the leader may need a while to stop its work. With an heir,
@@ -38,17 +41,6 @@ static int await_change(const struct cv_store_kind *kind, const char *address, c
         const struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
         (void)nanosleep(&pause, NULL); /* if interrupted, it only asks sooner */
     }
-}
-
-/* If the heir leads already, there is nothing to do, and the leader is not asked. */
-static bool leads_already(const struct cv_store_kind *kind, const char *address, const char *name,
-                          const char *heir)
-{
-    struct cv_inquiry inquiry;
-    struct cv_errtext unused; /* the request that follows will say what is wrong */
-    return cv__inquire(kind, address, name, /* asks_to_resign= */ false, NULL, &inquiry, &unused) ==
-               CV_OK &&
-           inquiry.verdict == CV_STORE_HELD && strcmp(inquiry.record.node, heir) == 0;
 }
 
 /* A store may list only the beginning of a long name. PostgreSQL lists each byte that is not ASCII
@@ -91,21 +83,53 @@ static void say_who_waits(const char *name, const char *heir, const struct cv_st
                  heir, list->count > 0 ? names : "nobody");
 }
 
-/* Waits, at most until that instant, until the heir is a waiting contender. EXIT_FINE: it is
- * one. */
-static int await_heir(const struct cv_store_kind *kind, const char *address, const char *name,
-                      const char *heir, int64_t until_ns)
+static void say_nobody_leads(const struct cv_store_kind *kind, const char *address,
+                             const char *name)
 {
+    char alike[CV_ALIKE_BYTES];
+    cv__complain("%s: nobody leads%s", name, cv__inquire_alike(kind, address, name, alike));
+}
+
+static bool leads_now(const struct cv_inquiry *seen, const char *node)
+{
+    return seen->verdict == CV_STORE_HELD && strcmp(seen->record.node, node) == 0;
+}
+
+static bool has_just_resigned(const struct cv_inquiry *seen, const char *node)
+{
+    const struct cv_store_end *last = &seen->record.last;
+    return strcmp(last->node, node) == 0 && last->why == CV_REASON_RESIGNED;
+}
+
+/* Waits, at most this long, until the heir is a waiting contender, and a little if it has just
+ * resigned: then it is not listed before it asks for the leadership again. EXIT_FINE: it is one, or
+ * it leads already, and there is nothing to do. */
+static int await_heir(const struct cv_store_kind *kind, const char *address, const char *name,
+                      const char *heir, int64_t wait_ns, bool *ret_leads)
+{
+    const int64_t begin_ns = cv__clock_now_ns();
     struct cv_store_list *list = calloc(1, sizeof *list);
     int status = list == NULL ? cv__cannot("out of memory") : EXIT_NO;
+    *ret_leads = false;
     while (status == EXIT_NO) {
+        struct cv_inquiry seen;
         struct cv_errtext error;
-        if (cv__inquire_list(kind, address, name, list, &error) != CV_OK) {
+        if (cv__inquire(kind, address, name, /* asks_to_resign= */ false, NULL, &seen, &error) !=
+                CV_OK ||
+            cv__inquire_list(kind, address, name, list, &error) != CV_OK) {
             status = cv__cannot("%s", error.text);
+        } else if (leads_now(&seen, heir)) {
+            *ret_leads = true;
+            status = EXIT_FINE;
         } else if (is_listed(list, heir)) {
             status = EXIT_FINE;
-        } else if (cv__clock_now_ns() >= until_ns) {
-            say_who_waits(name, heir, list);
+        } else if (cv__clock_now_ns() - begin_ns >=
+                   cv__max64(wait_ns, has_just_resigned(&seen, heir) ? RETURN_NS : 0)) {
+            if (seen.verdict == CV_STORE_FREE && list->count == 0) {
+                say_nobody_leads(kind, address, name);
+            } else {
+                say_who_waits(name, heir, list);
+            }
             break;
         } else {
             const struct timespec pause = {.tv_nsec = 100 * NS_PER_MS};
@@ -126,8 +150,7 @@ static int ask(const struct cv_store_kind *kind, const char *address, const char
         return cv__cannot("%s", error.text);
     }
     if (inquiry.verdict == CV_STORE_FREE) {
-        char alike[CV_ALIKE_BYTES];
-        cv__complain("%s: nobody leads%s", name, cv__inquire_alike(kind, address, name, alike));
+        say_nobody_leads(kind, address, name);
         return EXIT_NO;
     }
     return await_change(kind, address, name, inquiry.record.token, heir, wait_ns);
@@ -175,17 +198,14 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     }
     const int64_t begin_ns = cv__clock_now_ns();
-    int status = EXIT_FINE;
-    if (heir != NULL && leads_already(kind, address, name, heir)) {
+    bool leads_already = false;
+    int status =
+        heir != NULL ? await_heir(kind, address, name, heir, wait_ns, &leads_already) : EXIT_FINE;
+    if (leads_already) {
         (void)printf("%s: %s leads already\n", name, heir);
-    } else {
-        if (heir != NULL) {
-            status = await_heir(kind, address, name, heir, begin_ns + cv__max64(wait_ns, 0));
-        }
-        if (status == EXIT_FINE) {
-            const int64_t until_ns = begin_ns + (wait_ns >= 0 ? wait_ns : CV_RESIGN_WAIT_NS);
-            status = ask(kind, address, name, heir, until_ns - cv__clock_now_ns());
-        }
+    } else if (status == EXIT_FINE) {
+        const int64_t until_ns = begin_ns + (wait_ns >= 0 ? wait_ns : CV_RESIGN_WAIT_NS);
+        status = ask(kind, address, name, heir, until_ns - cv__clock_now_ns());
     }
     free(address);
     return status;

@@ -547,6 +547,32 @@ def an_absent_heir_disturbs_nobody(stage):
         raise Failure(f"resign --wait: {late.returncode} {said}")
 
 
+def an_heir_that_leads_as_soon_as_it_comes_leads_already(stage):
+    if stage.kind == "pooler":
+        return  # as above
+    early = subprocess.Popen([stage.program, "resign", stage.name, "--via", stage.address, "--to", "n0",
+                              "--wait", "60s"], env=stage.environment, stdout=subprocess.PIPE, text=True)
+    stage.spawn()
+    said, _ = early.communicate(timeout=LIMIT)
+    if early.returncode != 0 or "n0 leads already" not in said:
+        raise Failure(f"resign --wait: {early.returncode} {said}")
+
+
+def resigns_there_and_back(stage):
+    """The one that has just resigned is an heir like the others."""
+    if stage.kind == "pooler":
+        return  # as above
+    stage.lease = "5s"  # nobody may lose it in between, also on a busy machine
+    stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader") == "n0", "a leader")
+    stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage)["waiting"], "the other waits")
+    for heir in ("n1", "n0") * 3:
+        done = stage.conclave("resign", "--to", heir)
+        if done.returncode != 0 or f"{heir} leads now" not in done.stdout:
+            raise Failure(f"resign --to {heir}: {done.returncode} {done.stdout}{done.stderr}")
+
+
 def names_are_listed_and_forgotten(stage):
     def names():
         done = subprocess.run([stage.program, "status", "--via", stage.address, "--json"],
@@ -881,7 +907,8 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_failed_job_is_tried_again_by_the_next_leader,
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
-         an_absent_heir_disturbs_nobody, names_are_listed_and_forgotten,
+         an_absent_heir_disturbs_nobody, an_heir_that_leads_as_soon_as_it_comes_leads_already, resigns_there_and_back,
+         names_are_listed_and_forgotten,
          commands_wait_for_a_slow_server, watch_says_first_that_nobody_leads,
          the_doctor_finds_nothing_wrong, a_lease_that_the_servers_cut_is_reported, the_doctor_says_what_tls_needs,
          the_doctor_knows_missing_rights, the_doctor_names_other_versions,

@@ -729,6 +729,7 @@ run 1 status nigthly
 check 'a similar name' grep -q "^conclave: nigthly: the store has no such election; did you mean 'nightly'?$" err
 fails 1 "nigthly: no leadership is recorded; did you mean 'nightly'?" history nigthly
 fails 1 "nigthly: nobody leads; did you mean 'nightly'?" resign nigthly
+fails 1 "nigthly: nobody leads; did you mean 'nightly'?" resign nigthly --to beta
 run 0 forget nigthly
 one_line 'a similar name' "nigthly: the store has no such election; did you mean 'nightly'?"
 run 0 forget something-else
