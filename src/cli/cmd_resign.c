@@ -15,28 +15,103 @@
 #define RETURN_NS (3 * NS_PER_S)
 #define CUT_BYTES 37 /* a listed name of this length may be cut off (PostgreSQL) */
 
+/* What is asked, and what was known before. */
+struct request {
+    const struct cv_store_kind *kind;
+    const char *address, *name;
+    const char *heir;             /* NULL: anybody */
+    struct cv_store_list *before; /* the waiting contenders */
+    struct cv_inquiry leader;
+    bool heir_has_led; /* what the trail says */
+};
+
+/* In a queue (etcd, ZooKeeper) the next contender counts as the holder as soon as it is the first,
+ * also if it died and its lease is not over yet. If it takes over, it writes since when it leads;
+ * until then this is since when it waits. */
+static bool has_taken_over(const struct request *r, const struct cv_store_record *record)
+{
+    for (uint32_t i = 0; i < r->before->count; i++) {
+        const struct cv_store_listed *one = &r->before->entry[i];
+        if (strcmp(one->name, record->node) == 0 && one->queued_wall_ns != 0 &&
+            one->queued_wall_ns == record->since_wall_ns) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void on_past(void *user, const struct cv_store_past *past)
+{
+    struct request *r = user;
+    r->heir_has_led =
+        r->heir_has_led || (strcmp(past->node, r->heir) == 0 && past->to_wall_ns != 0 &&
+                            past->token > r->leader.record.token);
+}
+
+/* Has the heir led since, for a shorter time than there is between two questions? The record says
+ * who led before, or else the trail. */
+static bool heir_has_led(struct request *r, const struct cv_inquiry *now)
+{
+    const struct cv_store_record *record = &now->record;
+    const bool is_held = now->verdict == CV_STORE_HELD;
+    if (r->heir == NULL || record->token <= r->leader.record.token ||
+        (is_held && strcmp(record->node, r->heir) == 0)) {
+        return false;
+    }
+    if (strcmp(record->last.node, r->heir) == 0 && record->last.token > r->leader.record.token) {
+        return true;
+    }
+    struct cv_errtext unused; /* without a trail it is not known */
+    return cv__inquire_trail(r->kind, r->address, r->name, on_past, r, &unused) == CV_OK &&
+           r->heir_has_led;
+}
+
+static int tell_new_leader(const struct request *r, const struct cv_store_record *record)
+{
+    if (r->heir == NULL && strcmp(record->node, r->leader.record.node) == 0) {
+        cv__complain("%s: %s leads again, token %llu: no other contender took over", r->name,
+                     record->node, (unsigned long long)record->token);
+        return EXIT_NO;
+    }
+    return cv__inquiry_tell_resigned(r->name, record->node, record->token, r->heir);
+}
+
+/* The time is over. */
+static int tell_present(const struct request *r, const struct cv_inquiry *now)
+{
+    if (now->verdict != CV_STORE_HELD) {
+        return cv__inquiry_tell_resigned(r->name, NULL, 0, r->heir);
+    }
+    cv__complain(now->record.token != r->leader.record.token
+                     ? "%s: %s is next, but has not taken over yet; it may be dead"
+                     : "%s: %s still leads",
+                 r->name, now->record.node);
+    return EXIT_NO;
+}
+
 /* Waits until another contender leads; the leader may need a while to stop its work. With an heir,
  * it is a success only if the heir leads; without, also if nobody leads when the time is over. */
-static int await_change(const struct cv_store_kind *kind, const char *address, const char *name,
-                        uint64_t token, const char *heir, int64_t wait_ns)
+static int await_change(struct request *r, int64_t wait_ns)
 {
     const int64_t until_ns = cv__clock_now_ns() + wait_ns;
     for (;;) {
         struct cv_inquiry inquiry;
         struct cv_errtext error;
-        if (cv__inquire(kind, address, name, /* asks_to_resign= */ false, NULL, &inquiry, &error) !=
-            CV_OK) {
+        if (cv__inquire(r->kind, r->address, r->name, /* asks_to_resign= */ false, NULL, &inquiry,
+                        &error) != CV_OK) {
             return cv__cannot("%s", error.text);
         }
-        if (inquiry.verdict == CV_STORE_HELD && inquiry.record.token != token) {
-            return cv__inquiry_tell_resigned(name, inquiry.record.node, inquiry.record.token, heir);
+        const struct cv_store_record *record = &inquiry.record;
+        if (heir_has_led(r, &inquiry)) {
+            cv__complain("%s: %s took over, but does not lead any more", r->name, r->heir);
+            return EXIT_NO;
+        }
+        if (inquiry.verdict == CV_STORE_HELD && record->token != r->leader.record.token &&
+            has_taken_over(r, record)) {
+            return tell_new_leader(r, record);
         }
         if (cv__clock_now_ns() >= until_ns) {
-            if (inquiry.verdict != CV_STORE_HELD) {
-                return cv__inquiry_tell_resigned(name, NULL, 0, heir);
-            }
-            cv__complain("%s: %s still leads", name, inquiry.record.node);
-            return EXIT_NO;
+            return tell_present(r, &inquiry);
         }
         const struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
         (void)nanosleep(&pause, NULL); /* if interrupted, it only asks sooner */
@@ -140,20 +215,19 @@ static int await_heir(const struct cv_store_kind *kind, const char *address, con
     return status;
 }
 
-static int ask(const struct cv_store_kind *kind, const char *address, const char *name,
-               const char *heir, int64_t wait_ns)
+static int ask(struct request *r, int64_t until_ns)
 {
-    struct cv_inquiry inquiry;
     struct cv_errtext error;
-    if (cv__inquire(kind, address, name, /* asks_to_resign= */ true, heir, &inquiry, &error) !=
-        CV_OK) {
+    if (cv__inquire_list(r->kind, r->address, r->name, r->before, &error) != CV_OK ||
+        cv__inquire(r->kind, r->address, r->name, /* asks_to_resign= */ true, r->heir, &r->leader,
+                    &error) != CV_OK) {
         return cv__cannot("%s", error.text);
     }
-    if (inquiry.verdict == CV_STORE_FREE) {
-        say_nobody_leads(kind, address, name);
+    if (r->leader.verdict == CV_STORE_FREE) {
+        say_nobody_leads(r->kind, r->address, r->name);
         return EXIT_NO;
     }
-    return await_change(kind, address, name, inquiry.record.token, heir, wait_ns);
+    return await_change(r, until_ns - cv__clock_now_ns());
 }
 
 static int run(int argc, char **argv)
@@ -205,7 +279,13 @@ static int run(int argc, char **argv)
         (void)printf("%s: %s leads already\n", name, heir);
     } else if (status == EXIT_FINE) {
         const int64_t until_ns = begin_ns + (wait_ns >= 0 ? wait_ns : CV_RESIGN_WAIT_NS);
-        status = ask(kind, address, name, heir, until_ns - cv__clock_now_ns());
+        struct request request = {.kind = kind,
+                                  .address = address,
+                                  .name = name,
+                                  .heir = heir,
+                                  .before = calloc(1, sizeof *request.before)};
+        status = request.before == NULL ? cv__cannot("out of memory") : ask(&request, until_ns);
+        free(request.before);
     }
     free(address);
     return status;
@@ -224,7 +304,8 @@ const struct cv_verb cv__verb_resign = {
         "  --via ADDRESS  store or cluster of the election; default: $CONCLAVE_VIA, or a file\n"
         "                 of this user\n\n"
         "Exit status: 0 handed over (with --to: NODE leads); 1 there is no leader, it did not\n"
-        "resign in time, or NODE is not waiting or was skipped; 2 wrong usage or no answer.\n",
+        "resign in time, or NODE is not waiting, was skipped, or took over and has ended; 2 wrong\n"
+        "usage or no answer.\n",
     .run = run,
     .is_told = true,
 };

@@ -30,7 +30,7 @@ static void waiting_read(const struct cv_store *store, const cJSON *range,
         }
         cv__value_read(key.value, strlen(key.value), &record);
         if (has_holder) { /* the first one holds the election, or is about to */
-            cv__store_list_add(list, record.node, record.since_wall_ns, record.version);
+            cv__store_list_add_queued(list, record.since_wall_ns, &record, record.node);
         }
         has_holder = true;
     }

@@ -96,6 +96,9 @@ struct cv_store_list {
     struct cv_store_listed {
         char name[CV_ELECTION_BYTES]; /* of a node, or of an election */
         int64_t since_wall_ns;        /* WAITING: since then; 0: not known */
+        /* WAITING in a queue: `since_wall_ns` of the record while this contender is the first and
+         * has not taken over; 0: there is no queue. */
+        int64_t queued_wall_ns;
         /* WAITING: as in the record. */
         char version[CV_STORE_VERSION_BYTES];
     } entry[CV_STORE_LIST_MAX];
@@ -111,7 +114,17 @@ static inline void cv__store_list_add(struct cv_store_list *list, const char *na
     struct cv_store_listed *last = &list->entry[list->count++];
     (void)snprintf(last->name, sizeof last->name, "%s", name);
     last->since_wall_ns = since_wall_ns;
+    last->queued_wall_ns = 0;
     (void)snprintf(last->version, sizeof last->version, "%s", version);
+}
+
+static inline void cv__store_list_add_queued(struct cv_store_list *list, int64_t since_wall_ns,
+                                             const struct cv_store_record *record, const char *node)
+{
+    cv__store_list_add(list, node, since_wall_ns, record->version);
+    if (!list->is_cut) {
+        list->entry[list->count - 1].queued_wall_ns = record->since_wall_ns;
+    }
 }
 
 struct cv_store_request {

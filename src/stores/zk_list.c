@@ -39,8 +39,8 @@ static void on_waiter(void *user, const struct cv_zk_op *op)
     if (op->rc == ZOK) { /* otherwise it has left meanwhile */
         struct cv_store_record record = {0};
         cv__value_read(op->value, strlen(op->value), &record);
-        cv__store_list_add(list, store->waiters[store->waiter_next].node,
-                           op->stat.ctime * NS_PER_MS, record.version);
+        cv__store_list_add_queued(list, op->stat.ctime * NS_PER_MS, &record,
+                                  store->waiters[store->waiter_next].node);
     }
     store->waiter_next++;
     ask_next(store);

@@ -497,6 +497,29 @@ def the_leader_is_not_asked_to_resign_in_favour_of_itself(stage):
         raise Failure(f"status says {seen}")
 
 
+def a_leader_that_leads_again_has_not_handed_over(stage):
+    node = stage.spawn()
+    _, token, _, _ = stage.await_start()
+    done = stage.conclave("resign", "--wait", "30s")
+    if done.returncode != 1 or f"{node} leads again" not in done.stderr:
+        raise Failure(f"resign: {done.returncode} {done.stdout}{done.stderr}")
+    stage.await_start(after=token)
+
+
+def a_killed_contender_is_not_reported_as_the_next_leader(stage):
+    """In the queue of etcd and ZooKeeper it comes next until its lease is over."""
+    first, killed, second = stage.spawn(command=["sleep", "1000"]), None, None
+    await_that(lambda: told(stage).get("leader") == first, "a leader")
+    for _ in range(2):
+        killed, second = second, stage.spawn(command=["sleep", "1000"])
+        await_that(lambda: f"{first} leads" in (stage.folder / f"{second}.err").read_text(), "a contender that waits")
+    os.kill(stage.process[killed].pid, signal.SIGKILL)
+    done = stage.conclave("resign", "--wait", "30s")
+    if done.returncode != 0 or f"{second} leads now" not in done.stdout:
+        raise Failure(f"resign: {done.returncode} {done.stdout}{done.stderr}")
+    await_that(lambda: "elected" in (stage.folder / f"{second}.err").read_text(), "it leads")
+
+
 def status_names_the_waiting_contenders(stage):
     """A pooler's sessions cannot be told apart, so there no contender is known to wait."""
     begin = time.time()
@@ -921,6 +944,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          an_outage_does_not_explain_the_end_of_the_next_leadership, a_stopped_leader_does_not_blame_the_store,
          a_watcher_that_slept_does_not_report_the_reason_of_another_leadership,
          a_watcher_that_is_cut_off_does_not_say_that_nobody_leads,
+         a_leader_that_leads_again_has_not_handed_over, a_killed_contender_is_not_reported_as_the_next_leader,
          the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
 

@@ -476,6 +476,22 @@ check 'lost with --once: 124' [ $? -eq 124 ]
 check 'and prints no error' [ ! -s once.err ]
 holder=
 
+# An heir whose command ends at once may have led between two questions of resign.
+for round in 1 2 3 4 5; do
+    "$CONCLAVE" run short --once --node first -- sleep 60 2>/dev/null &
+    holder=$!
+    await_leader short
+    "$CONCLAVE" run short --node heir -w 60s -- true &
+    heir=$!
+    "$CONCLAVE" resign short --to heir --wait 60s >out 2>err
+    status=$?
+    check "an heir that led for a moment has taken over: $(cat out err)" \
+        [ "$status $(sed 's/, token.*//' out err)" = '0 short: heir leads now' -o \
+        "$status $(cat out err)" = '1 conclave: short: heir took over, but does not lead any more' ]
+    wait "$holder" "$heir"
+    holder=
+done
+
 # A hook has variables of its own, and still finds the elections.
 run 0 run hooked --on-elected 'echo "$CONCLAVE_ROLE $CONCLAVE_REASON $CONCLAVE_STATE" >hook' -- sleep 0.1
 check 'the environment of a hook' [ "$(cat hook)" = "MASTER elected $CONCLAVE_STATE" ]
