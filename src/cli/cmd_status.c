@@ -192,6 +192,20 @@ static void doubt_name(const struct listing *listing, const struct known *known)
     }
 }
 
+/* A contender that got the leadership while it was stopped may still be listed as waiting. */
+static void drop_leader(struct known *known)
+{
+    struct cv_store_list *waiting = known->waiting;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < waiting->count; i++) {
+        if (known->inquiry.verdict != CV_STORE_HELD ||
+            strcmp(waiting->entry[i].name, known->inquiry.record.node) != 0) {
+            waiting->entry[kept++] = waiting->entry[i];
+        }
+    }
+    waiting->count = kept;
+}
+
 static void show(void *user, const char *name)
 {
     struct listing *listing = user;
@@ -216,6 +230,7 @@ static void show(void *user, const char *name)
         CV_OK) {
         known.last.token = 0; /* without a trail it is not known */
     }
+    drop_leader(&known);
     hear_end(&known);
     if (listing->is_json) {
         print_json(&known);
