@@ -175,7 +175,8 @@ static void answered(void *user, const struct cv_store_answer *answer)
         b->setting.trouble(b->setting.user, "");
     }
     if (answer->request >= OWN_REQUESTS) {
-        return; /* our own request, not the core's: the record will show the outcome */
+        hear_request(b); /* its wake-up goes only to other processes on some stores */
+        return;          /* our own request, not the core's: the record will show the outcome */
     }
     if (answer->request != 0 && answer->request == b->release &&
         answer->verdict != CV_STORE_FAILED) {

@@ -361,6 +361,12 @@ static void find_last(struct cv_sqlite *s, const struct cv_sqlite_contender *c,
     (void)sqlite3_reset(q);
 }
 
+/* judge() calls a record free for its own holder. */
+static bool is_held_by(const struct cv_sqlite_contender *c, const struct row *row)
+{
+    return row->shown.label == c->label && row->shown.remaining_ns > 0;
+}
+
 /* Answers a request that needs no write; marks any other as due. A contender that waits only reads,
  * and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
@@ -386,8 +392,7 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
         }
         return;
     }
-    const bool is_own = row.shown.label == c->label && row.shown.remaining_ns > 0;
-    if (row.shown.node[0] == '\0' || (availability.is_free && !is_own)) {
+    if (row.shown.node[0] == '\0' || (availability.is_free && !is_held_by(c, &row))) {
         answer(job, CV_STORE_FREE, &row);
         job->record.ended = find_why(s, &row, &availability);
     } else {
@@ -586,7 +591,7 @@ static int release(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *r
 static int request_resign(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row)
 {
     const struct availability availability = judge(s, job->contender, row);
-    if (availability.is_free || row->shown.node[0] == '\0') {
+    if (row->shown.node[0] == '\0' || (availability.is_free && !is_held_by(job->contender, row))) {
         answer(job, CV_STORE_FREE, row);
         return CV_OK;
     }

@@ -241,6 +241,17 @@ static void leader_is_told_that_it_is_asked_to_resign(void **unused)
     cv_close(a);
 }
 
+static void leader_that_asks_for_a_resignation_is_asked_itself(void **unused)
+{
+    (void)unused;
+    struct cv_election *a = contender("ask itself", "a", 0);
+    await(a, leads, NULL);
+    cv_request_resign(a, "b");
+    await(a, is_asked, "b");
+    assert_true(cv_is_leader(a));
+    cv_close(a);
+}
+
 static void observer_never_leads_until_it_campaigns(void **unused)
 {
     (void)unused;
@@ -536,6 +547,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(same_name_twice_is_two_contenders),
         cmocka_unit_test(resignation_ends_the_leadership_at_once_and_lets_others_go_first),
         cmocka_unit_test(leader_is_told_that_it_is_asked_to_resign),
+        cmocka_unit_test(leader_that_asks_for_a_resignation_is_asked_itself),
         cmocka_unit_test(observer_never_leads_until_it_campaigns),
         cmocka_unit_test(token_grows_at_each_of_fifty_changes),
         cmocka_unit_test(hundred_elections_in_one_process),
