@@ -73,6 +73,7 @@ class _Status(ctypes.Structure):
         ("trouble", ctypes.c_char * _TEXT_BYTES),
         ("last_token", ctypes.c_uint64),
         ("last_reason", ctypes.c_int),
+        ("is_leader_known", ctypes.c_bool),
     ]
 
 
@@ -143,11 +144,12 @@ class Status:
     has_majority: bool
     is_resign_requested: bool
     node: str      # this process
-    leader: str    # empty: nobody is known to lead
+    leader: str    # empty: none; see is_leader_known
     heir: str      # is_resign_requested: the requested successor; empty: any
     trouble: str   # why leases are not renewed now; or empty
     last_token: int   # of the latest leadership that is known to be over; 0: none
     last_reason: str  # why it ended; "gone": not known
+    is_leader_known: bool  # False: perhaps somebody leads, perhaps nobody
 
 
 def version():
@@ -266,7 +268,7 @@ class Election:
         return Status(raw.sequence, Role(raw.role), _lib.cv_reason_name(raw.reason).decode(), raw.token,
                       raw.valid_until_ns, raw.has_majority, raw.is_resign_requested,
                       text(raw.self), text(raw.leader), text(raw.heir), text(raw.trouble),
-                      raw.last_token, _lib.cv_reason_name(raw.last_reason).decode())
+                      raw.last_token, _lib.cv_reason_name(raw.last_reason).decode(), raw.is_leader_known)
 
     def fileno(self):
         """A descriptor that is readable when there is a status that was not asked for yet."""

@@ -95,17 +95,18 @@ struct cv_election_status {
     bool has_majority;              /* leader: no other can lead, even if the network is cut */
     bool is_resign_requested;       /* leader: see cv_request_resign() */
     char self[CV_NODE_BYTES];       /* the name of this process for the other contenders */
-    char leader[CV_NODE_BYTES];     /* the leader's name; empty: no leader is known */
+    char leader[CV_NODE_BYTES];     /* the leader's name; empty: none, see is_leader_known */
     char heir[CV_NODE_BYTES];       /* is_resign_requested: requested successor; empty: any */
     char trouble[CV_ERRTEXT_BYTES]; /* why leases are not renewed at the moment; or empty */
     uint64_t last_token;            /* of the latest leadership that is known to be over; 0: none */
     enum cv_reason last_reason;     /* why it ended; CV_REASON_GONE: not known */
+    bool is_leader_known;           /* false: perhaps somebody leads, perhaps nobody */
 };
 
 /* clang-format off */
 #define CV_ELECTION_STATUS_INIT                                                         \
     {sizeof(struct cv_election_status), 0, CV_ROLE_OBSERVER, CV_REASON_STARTED, 0, 0,   \
-     false, false, {0}, {0}, {0}, {0}, 0, CV_REASON_STARTED}
+     false, false, {0}, {0}, {0}, {0}, 0, CV_REASON_STARTED, false}
 /* clang-format on */
 
 /* "observer", "waiting" or "leader"; "unknown" for a number that is not a role. */

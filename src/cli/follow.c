@@ -47,6 +47,7 @@ static void print_json(const struct settings *settings, const struct cv_election
     } else {
         cv__json_null(&json, "leader");
     }
+    cv__json_bool(&json, "leader_known", status->is_leader_known);
     cv__json_uint(&json, "token", status->token);
     cv__json_text(&json, "reason", cv_reason_name(status->reason));
     cv__json_bool(&json, "has_majority", status->has_majority);
@@ -86,10 +87,8 @@ static void print_text(const struct settings *settings, const struct cv_election
                   status->role == CV_ROLE_LEADER ? " (this process)" : "",
                   (unsigned long long)status->token, status->trouble);
     } else if (status->leader[0] == '\0') {
-        /* If the store did not answer this observer, the leader may well have renewed meanwhile. */
-        const bool is_sure =
-            status->role != CV_ROLE_OBSERVER || status->reason != CV_REASON_STORE_UNREACHABLE;
-        (void)printf("%s", is_sure ? "nobody leads" : "no leader is known");
+        /* If the store does not answer, the leader may well have renewed meanwhile. */
+        (void)printf("%s", status->is_leader_known ? "nobody leads" : "no leader is known");
         if (status->reason != CV_REASON_STARTED) {
             (void)printf(" (%s)", cv_reason_name(status->reason));
         }
@@ -106,11 +105,18 @@ static void print_text(const struct settings *settings, const struct cv_election
     (void)printf("%s\n", status->is_resign_requested ? "; asked to resign" : "");
 }
 
+/* The text may change every second, with each server that is tried. */
+static bool is_troubled(const struct cv_election_status *status)
+{
+    return status->trouble[0] != '\0';
+}
+
 /* A renewal is not a change. */
 static bool is_change(const struct cv_election_status *a, const struct cv_election_status *b)
 {
     return a->role != b->role || a->token != b->token || strcmp(a->leader, b->leader) != 0 ||
-           strcmp(a->trouble, b->trouble) != 0 || a->is_resign_requested != b->is_resign_requested;
+           is_troubled(a) != is_troubled(b) || a->is_leader_known != b->is_leader_known ||
+           a->is_resign_requested != b->is_resign_requested;
 }
 
 struct follower {
@@ -188,6 +194,7 @@ static void show_nobody(struct follower *f, int signal_fd)
         inquiry.verdict == CV_STORE_FREE) {
         struct cv_election_status now = CV_ELECTION_STATUS_INIT;
         now.role = CV_ROLE_OBSERVER;
+        now.is_leader_known = true;
         now.token = inquiry.record.token;
         now.reason = inquiry.record.ended;
         show(f, &now);

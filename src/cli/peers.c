@@ -438,6 +438,17 @@ int cv__cli_peers_resign(const char *address, const char *election, const char *
 
 /* ---- watch ----------------------------------------------------------------------------------- */
 
+/* Somebody leads, or nobody does: a leader would be known to one of any majority. */
+static bool is_leader_known(const struct asking *a)
+{
+    bool is_followed = false;
+    for (uint32_t i = 0; i < a->cluster.member_count; i++) {
+        is_followed =
+            is_followed || (a->status[i].has_answered && a->status[i].leader != CV_ID_NONE);
+    }
+    return a->leader != CV_ID_NONE || (!is_followed && 2 * a->answered > a->cluster.member_count);
+}
+
 static void print_change_json(const struct asking *a, const char *election)
 {
     struct cv_json json = {.out = stdout};
@@ -446,6 +457,7 @@ static void print_change_json(const struct asking *a, const char *election)
     cv__json_text(&json, "election", election);
     cv__json_text(&json, "role", "observer");
     cv__json_text_or_null(&json, "leader", a->leader != CV_ID_NONE ? name_of(a, a->leader) : "");
+    cv__json_bool(&json, "leader_known", is_leader_known(a));
     cv__json_uint(&json, "token", token_known(a));
     json_last(&json, a);
     cv__json_close(&json, '}');
@@ -488,7 +500,7 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
     cv_id shown_leader = CV_ID_NONE;
     uint64_t shown_token = 0, shown_count = 0;
     int64_t answered_ns = cv__clock_now_ns();
-    bool is_silence_told = false;
+    bool is_silence_told = false, shown_known = false;
     int status = EXIT_FINE;
     do {
         ask(a, 2 * LOOK_NS);
@@ -498,13 +510,22 @@ int cv__cli_peers_watch(const char *address, const char *election, bool is_json,
         } else if (!is_silence_told && cv__clock_now_ns() > answered_ns + WAIT_NS) {
             (void)fail_silent(a); /* and goes on: they may come back */
             is_silence_told = true;
+            if (is_json) { /* programs that read this need it, too */
+                print_change_json(a, election);
+                status = cv__command_flush(status);
+                shown_leader = CV_ID_NONE;
+                shown_known = false;
+                shown_count++;
+            }
         }
         /* While nobody leads, the token of the next leadership may rise. */
         const bool is_change = shown_count == 0 || a->leader != shown_leader ||
-                               (a->leader != CV_ID_NONE && token_of(a) != shown_token);
+                               (a->leader != CV_ID_NONE && token_of(a) != shown_token) ||
+                               (is_json && is_leader_known(a) != shown_known);
         if (a->answered > 0 && is_change) {
             const uint64_t ended_token = shown_leader != CV_ID_NONE ? shown_token : 0;
             shown_leader = a->leader;
+            shown_known = is_leader_known(a);
             shown_token = token_of(a);
             shown_count++;
             await_trail(a, election, ended_token);

@@ -43,9 +43,11 @@ struct cv_backend_setting {
     bool has_descendants;               /* that inherit a descriptor: see stores/store.h */
     const struct cv_recorder *recorder; /* of the core; lent until close(); NULL: none */
 
-    /* Reports to the application. `leader` is a name, or empty. */
+    /* Reports to the application. `leader` is a name, or empty; is_free: it is known that nobody
+     * leads, mostly because the store has said so. */
     void *user;
-    void (*told)(void *user, const struct cv_leadership *leadership, const char *leader);
+    void (*told)(void *user, const struct cv_leadership *leadership, const char *leader,
+                 bool is_free);
     /* Why an earlier leadership ended, if that is known; called before `told` if both change. */
     void (*ended)(void *user, uint64_t token, enum cv_reason why);
     void (*resign_requested)(void *user, const char *heir); /* heir may be empty */

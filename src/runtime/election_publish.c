@@ -80,12 +80,13 @@ static void log_line(struct cv_election *e, enum cv_log_level level, const char 
     cv__engine_call(e->engine, &e->call);
 }
 
-/* With the lock: the leadership that was published last is over. */
+/* With the lock: the leadership that was published last is over. It may have been out of sight. */
 static void end_note(struct cv_election *e, enum cv_reason reason)
 {
     struct cv_election_status *s = &e->status;
     const bool is_better = reason != CV_REASON_GONE || s->last_token != s->token;
-    if (s->leader[0] != '\0' && s->token >= s->last_token && is_better) {
+    const bool is_unseen = !s->is_leader_known && s->token > s->last_token;
+    if ((s->leader[0] != '\0' || is_unseen) && s->token >= s->last_token && is_better) {
         s->last_token = s->token;
         s->last_reason = reason;
     }
@@ -102,6 +103,7 @@ void cv__election_end_leading(struct cv_election *e, enum cv_reason reason)
     e->status.role =
         e->wanted.has_campaign && !e->wanted.is_candidate ? CV_ROLE_OBSERVER : CV_ROLE_WAITING;
     e->status.leader[0] = '\0';
+    e->status.is_leader_known = cv__clock_now_ns() < e->status.valid_until_ns; /* no other yet */
     e->status.valid_until_ns = 0;
     e->status.has_majority = false;
     e->status.is_resign_requested = false;
@@ -129,6 +131,7 @@ static bool lead(struct cv_election *e, const struct cv_leadership *leadership, 
     const bool is_new = s->role != CV_ROLE_LEADER || s->token != leadership->token;
     const bool is_renewal = !is_new && s->has_majority == leadership->has_majority;
     s->role = CV_ROLE_LEADER;
+    s->is_leader_known = true;
     s->is_resign_requested = s->is_resign_requested && !is_new;
     s->valid_until_ns = leadership->valid_until_ns;
     s->has_majority = leadership->has_majority;
@@ -145,7 +148,23 @@ static bool lead(struct cv_election *e, const struct cv_leadership *leadership, 
 
 /* ---- Reports of the backend ------------------------------------------------------------------ */
 
-static void on_told(void *user, const struct cv_leadership *leadership, const char *leader)
+/* With the lock: another leads, or nobody is known to. */
+static void follow(struct cv_election *e, const struct cv_leadership *leadership,
+                   const char *leader, bool is_free)
+{
+    struct cv_election_status *s = &e->status;
+    if (leader[0] != '\0' && strcmp(leader, s->leader) != 0) {
+        log_line(e, CV_LOG_INFO, "%s leads, token %llu", leader,
+                 (unsigned long long)leadership->token);
+    } else if (leader[0] == '\0' && s->leader[0] != '\0') {
+        log_line(e, CV_LOG_INFO, "%s (%s)", is_free ? "nobody leads" : "no leader is known",
+                 cv_reason_name(leadership->reason));
+    }
+    s->is_leader_known = leader[0] != '\0' || is_free;
+}
+
+static void on_told(void *user, const struct cv_leadership *leadership, const char *leader,
+                    bool is_free)
 {
     struct cv_election *e = user;
     const bool is_leading = leadership->is_self;
@@ -157,20 +176,21 @@ static void on_told(void *user, const struct cv_leadership *leadership, const ch
         cv__election_unlock(e); /* it has resigned; the engine's thread has not handled that yet */
         return;
     }
-    if (leader[0] == '\0') {
+    /* If the store does not answer, another one's leadership may go on. */
+    const bool is_over =
+        is_free || s->role == CV_ROLE_LEADER || leadership->reason != CV_REASON_STORE_UNREACHABLE;
+    if (leader[0] == '\0' && is_over) {
         end_note(e, leadership->reason);
-    } else if (leadership->token != s->token) { /* why the former ended is not known here */
-        end_note(e, CV_REASON_GONE);
+    } else if (leader[0] != '\0' && leadership->token != s->token) {
+        end_note(e, CV_REASON_GONE); /* why the former one ended is not known here */
     }
     if (is_leading) {
         is_renewal = lead(e, leadership, lifeline);
     } else if (s->role == CV_ROLE_LEADER) {
         cv__election_end_leading(e, leadership->reason);
-    } else if (leader[0] != '\0' && strcmp(leader, s->leader) != 0) {
-        log_line(e, CV_LOG_INFO, "%s leads, token %llu", leader,
-                 (unsigned long long)leadership->token);
-    } else if (leader[0] == '\0' && s->leader[0] != '\0') {
-        log_line(e, CV_LOG_INFO, "nobody leads (%s)", cv_reason_name(leadership->reason));
+        s->is_leader_known = s->is_leader_known || leader[0] != '\0' || is_free;
+    } else {
+        follow(e, leadership, leader, is_free);
     }
     if (leadership->token != 0) {
         s->token = leadership->token;
@@ -312,6 +332,7 @@ static struct cv_election_status view(const struct cv_election *e)
         /* Its lease is over, but the engine's thread has not published that yet. */
         now.role = CV_ROLE_WAITING;
         now.leader[0] = '\0';
+        now.is_leader_known = false;
         now.valid_until_ns = 0;
         now.has_majority = false;
         now.reason = CV_REASON_EXPIRED;

@@ -40,6 +40,10 @@ struct cv_backend {
     enum cv_reason lost;   /* why our latest leadership ended without a release */
     uint64_t release;      /* a RELEASE that was asked for and not answered; 0: none */
     bool has_trouble;      /* trouble was reported, and is not over */
+    uint64_t read;         /* the latest READ; 0: none */
+    bool is_free;          /* while its answer is handled: nobody holds the record */
+    bool is_free_told;     /* the application knows that, or who leads */
+    bool is_leader_told;   /* it knows who leads */
     bool is_stuck;         /* a renewal was left out because the application made no progress */
     uint64_t held_attempt; /* the attempt of the latest renewal */
     uint64_t own_asked;    /* requests that are not the core's, numbered down from UINT64_MAX */
@@ -109,6 +113,7 @@ static void ask(void *self, const struct cv_effect *effect)
     if (is_release) {
         b->release = effect->request;
     }
+    b->read = effect->verb == CV_STORE_READ ? effect->request : b->read;
     const struct cv_store_request request = {
         .verb = effect->verb,
         .request = effect->request,
@@ -160,6 +165,51 @@ static enum cv_reason why_free(const struct cv_backend *b, const struct cv_store
     return record != NULL && record->token == b->told_token ? record->ended : CV_REASON_STARTED;
 }
 
+/* Writes the trail, for stores without their own. A leader that was paused learns late that it no
+ * longer leads; the trail gets the instant when its lease ended. */
+static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name,
+                 bool was_leading)
+{
+    const uint64_t token = leadership->leader != CV_ID_NONE ? leadership->token : 0;
+    const bool is_over = token != 0 || was_leading || b->is_free;
+    if (b->trail == NULL || token == b->noted_token || !is_over) {
+        return; /* if another one is only out of sight, its leadership goes on */
+    }
+    if (b->noted_token != 0) {
+        const enum cv_reason why = token == 0                         ? leadership->reason
+                                   : b->ended.token == b->noted_token ? b->ended.why
+                                                                      : CV_REASON_GONE;
+        b->gone_token = why == CV_REASON_GONE ? b->noted_token : 0;
+        const int64_t late_ns = was_leading ? cv__clock_now_ns() - b->valid_until_ns : 0;
+        cv__trail_note(b->trail, b->address, b->election, "", b->noted_token, cv_reason_name(why),
+                       cv__max64(0, late_ns));
+    }
+    if (token != 0) {
+        cv__trail_note(b->trail, b->address, b->election, name, token, NULL, /* ago_ns= */ 0);
+    }
+    b->noted_token = token;
+}
+
+/* Nobody leads, and the application was only told that no leader is known: it has just begun to
+ * look, or the store did not answer for a while. */
+static void tell_free(struct cv_backend *b, enum cv_reason why)
+{
+    const bool is_explained = why != CV_REASON_STARTED || b->told_token == 0;
+    const struct cv_leadership nobody = {.reason = is_explained ? why : CV_REASON_GONE};
+    note(b, &nobody, "", /* was_leading= */ false);
+    b->is_free_told = true;
+    b->setting.told(b->setting.user, &nobody, "", /* is_free= */ true);
+}
+
+/* Nobody led, and the store does not answer any more: by now somebody may lead. The core only knows
+ * that it sees no leader. */
+static void tell_unknown(struct cv_backend *b)
+{
+    const struct cv_leadership unknown = {.reason = CV_REASON_STORE_UNREACHABLE};
+    b->is_free_told = false;
+    b->setting.told(b->setting.user, &unknown, "", /* is_free= */ false);
+}
+
 static void answered(void *user, const struct cv_store_answer *answer)
 {
     struct cv_backend *b = user;
@@ -169,6 +219,9 @@ static void answered(void *user, const struct cv_store_answer *answer)
     }
     if (answer->verdict == CV_STORE_FAILED) {
         b->has_trouble = true;
+        if (b->is_free_told && !b->is_leader_told) {
+            tell_unknown(b);
+        }
         b->setting.trouble(b->setting.user, answer->why != NULL ? answer->why : "no answer");
     } else if (answer->request != 0 && b->has_trouble && !b->is_stuck) {
         b->has_trouble = false;
@@ -184,12 +237,20 @@ static void answered(void *user, const struct cv_store_answer *answer)
         b->has_heir = false;
         b->why = CV_REASON_STARTED;
     }
+    const enum cv_reason why = why_free(b, answer->record);
+    /* Only a READ reports that nobody holds it; others say that we do not. */
+    b->is_free =
+        answer->verdict == CV_STORE_FREE && answer->request != 0 && answer->request == b->read;
     cv__host_store(b->host, &(struct cv_event){.request = answer->request,
                                                .verdict = answer->verdict,
                                                .token = answer->token,
                                                .holder = answer->holder,
                                                .duration_ns = answer->duration_ns,
-                                               .reason = why_free(b, answer->record)});
+                                               .reason = why});
+    if (b->is_free && !b->is_free_told) {
+        tell_free(b, why);
+    }
+    b->is_free = false;
     hear_request(b);
 }
 
@@ -199,30 +260,6 @@ static void logged(void *user, const char *line)
     if (b->setting.log != NULL) {
         b->setting.log(b->setting.user, line);
     }
-}
-
-/* Writes the trail, for stores without their own. A leader that was paused learns late that it no
- * longer leads; the trail gets the instant when its lease ended. */
-static void note(struct cv_backend *b, const struct cv_leadership *leadership, const char *name,
-                 bool was_leading)
-{
-    const uint64_t token = leadership->leader != CV_ID_NONE ? leadership->token : 0;
-    if (b->trail == NULL || token == b->noted_token) {
-        return;
-    }
-    if (b->noted_token != 0) {
-        const enum cv_reason why = token == 0                         ? leadership->reason
-                                   : b->ended.token == b->noted_token ? b->ended.why
-                                                                      : CV_REASON_GONE;
-        b->gone_token = why == CV_REASON_GONE ? b->noted_token : 0;
-        const int64_t late_ns = was_leading ? cv__clock_now_ns() - b->valid_until_ns : 0;
-        cv__trail_note(b->trail, b->address, b->election, "", b->noted_token, cv_reason_name(why),
-                       cv__max64(0, late_ns));
-    }
-    if (token != 0) {
-        cv__trail_note(b->trail, b->address, b->election, name, token, NULL, /* ago_ns= */ 0);
-    }
-    b->noted_token = token;
 }
 
 /* Tells the others why the leadership of a stuck leader ended: releases the record with the reason.
@@ -273,7 +310,12 @@ static void told(void *self, const struct cv_leadership *leadership)
         give_back_stuck(b);
     }
     b->valid_until_ns = known.is_self ? known.valid_until_ns : b->valid_until_ns;
-    b->setting.told(b->setting.user, &known, name);
+    /* Before the end of our own time nobody else leads. */
+    const bool is_free = b->is_free || (was_leading && known.leader == CV_ID_NONE &&
+                                        cv__clock_now_ns() < b->valid_until_ns);
+    b->is_leader_told = known.leader != CV_ID_NONE;
+    b->is_free_told = is_free || b->is_leader_told;
+    b->setting.told(b->setting.user, &known, name, is_free);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */

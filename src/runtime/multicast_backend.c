@@ -44,7 +44,7 @@ static void on_leadership(void *self, const struct cv_leadership *leadership)
     }
     b->is_leading = leadership->is_self;
     b->is_leaving = b->is_leaving && !leadership->is_self;
-    b->setting.told(b->setting.user, leadership, leader);
+    b->setting.told(b->setting.user, leadership, leader, /* is_free= */ false);
 }
 
 static void on_trouble(void *self, const char *line)

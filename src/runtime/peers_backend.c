@@ -112,7 +112,7 @@ static void on_leadership(void *self, const struct cv_leadership *leadership)
     if (known.is_self) {
         b->valid_until_ns = known.valid_until_ns != 0 ? known.valid_until_ns : INT64_MAX;
     }
-    b->setting.told(b->setting.user, &known, name_of(b, known.leader));
+    b->setting.told(b->setting.user, &known, name_of(b, known.leader), /* is_free= */ false);
     if (is_lost && b->is_stuck) {
         b->is_stuck = false;
         b->is_held_back = true;

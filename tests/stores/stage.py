@@ -118,17 +118,17 @@ class Stage:
                                                   env=self.on(machine), stderr=errors)
         return node
 
-    def watch(self, machine):
+    def watch(self, machine, address=None):
         """A watcher on another machine; returns a function that reads what it has printed so far."""
         path = self.folder / f"watch.{machine}"
         with open(path, "w") as output:
             self.process[f"watch {machine}"] = subprocess.Popen(
-                [self.program, "watch", self.name, "--via", self.address, "--json"], stdin=subprocess.DEVNULL,
+                [self.program, "watch", self.name, "--via", address or self.address, "--json"], stdin=subprocess.DEVNULL,
                 env=self.on(machine), stdout=output)
         return lambda: [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
-    def conclave(self, verb, *arguments, machine=None):
-        return subprocess.run([self.program, verb, self.name, "--via", self.address, *arguments],
+    def conclave(self, verb, *arguments, machine=None, address=None):
+        return subprocess.run([self.program, verb, self.name, "--via", address or self.address, *arguments],
                               env=self.on(machine), capture_output=True, text=True,
                               timeout=LIMIT, check=False)
 

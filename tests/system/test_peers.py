@@ -502,6 +502,8 @@ def guests_see_the_leader_and_ask_it_to_resign():
                                    stdin=subprocess.DEVNULL)
     running.append(watcher)
     until("the watcher says so, too", lambda: silence in path.read_text())
+    unknown = json.loads(ask("watch", "e", "--via", via, "--json", "--changes", "1").splitlines()[0])
+    check(f"not even that nobody leads: {unknown}", (unknown["leader"], unknown["leader_known"]) == (None, False))
     cluster.start()
     leader, token = cluster.agree()
     until("the watcher goes on", lambda: f"e: {leader} leads, token {token}" in path.read_text())
@@ -514,7 +516,8 @@ def guests_see_the_leader_and_ask_it_to_resign():
     seen = json.loads(ask("status", "e", "--via", via, "--json"))
     check(f"{seen}", seen["leader"] == leader and seen["token"] == token and seen["answered"] == 3 and
           0 < seen["remaining_s"] <= seen["lease_s"] == 0.3)
-    check("watch", json.loads(ask("watch", "e", "--via", via, "--json", "--changes", "1"))["leader"] == leader)
+    seen = json.loads(ask("watch", "e", "--via", via, "--json", "--changes", "1"))
+    check(f"watch: {seen}", seen["leader"] == leader and seen["leader_known"])
     table = until("all hear all", lambda: (lambda t: t if all(
         m["hears"] == m["heard_by"] == 2 and m["leader"] == leader for m in t["members"]) else None)(
             json.loads(ask("members", str(cluster.file("b")), "e", "--json"))))

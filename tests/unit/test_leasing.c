@@ -31,6 +31,8 @@ static int virtual_host_new(uv_loop_t *loop, const struct cv_protocol *protocol,
 struct seat {
     struct cv_backend *backend;
     struct cv_leadership told;
+    bool is_free_told;    /* it knows that nobody leads */
+    bool is_cut_off;      /* its requests fail */
     int64_t led_until_ns; /* the latest that its application was told */
     struct cv_store_end ended;
     int64_t stuck_ns, again_ns; /* its application makes no progress between these */
@@ -151,6 +153,12 @@ static void store_step(struct cv_store *store)
     const struct cv_store_request request = store->asked[0].request;
     memmove(store->asked, store->asked + 1, --store->asked_count * sizeof store->asked[0]);
     const uint64_t label = store->setting.label;
+    if (store->seat->is_cut_off) {
+        store->setting.answered(
+            store->setting.user,
+            &(struct cv_store_answer){.request = request.request, .verdict = CV_STORE_FAILED});
+        return;
+    }
     if (world.label != 0 && world.until_ns <= world.now_ns) {
         record_end(CV_REASON_EXPIRED);
     }
@@ -202,11 +210,13 @@ static bool leads(const struct seat *seat)
     return seat->told.is_self && world.now_ns < seat->told.valid_until_ns;
 }
 
-static void on_told(void *user, const struct cv_leadership *leadership, const char *leader)
+static void on_told(void *user, const struct cv_leadership *leadership, const char *leader,
+                    bool is_free)
 {
     struct seat *seat = user;
     (void)leader;
     seat->told = *leadership;
+    seat->is_free_told = is_free;
     if (leadership->is_self) {
         seat->led_until_ns = leadership->valid_until_ns;
     }
@@ -385,6 +395,38 @@ static void stuck_leader_that_dies_is_replaced(void **unused)
     assert_true(world.now_ns <= until_ns + LEASE_NS);
 }
 
+/* Nobody else leads before the end of its time; afterwards somebody may. */
+static void leader_knows_that_nobody_leads_until_its_time_is_over(void **unused)
+{
+    (void)unused;
+    struct seat *a = &world.seat[0], *b = &world.seat[1];
+    cv__backend_lease.resign(a->backend, NULL, CV_REASON_RESIGNED);
+    assert_false(leads(a));
+    assert_int_equal(a->told.leader, CV_ID_NONE);
+    assert_true(a->is_free_told);
+    run_until_leads(b);
+    b->delay_ns = INT64_MAX / 4; /* its requests do not arrive any more */
+    run_until(b->led_until_ns + NS_PER_MS);
+    assert_int_equal(b->told.leader, CV_ID_NONE);
+    assert_false(b->is_free_told);
+}
+
+/* When it is cut off from the store, another one may begin to lead. */
+static void contender_that_is_cut_off_does_not_know_that_nobody_leads(void **unused)
+{
+    (void)unused;
+    struct seat *a = &world.seat[0], *b = &world.seat[1];
+    cv__backend_lease.resign(a->backend, NULL, CV_REASON_RESIGNED);
+    assert_true(a->is_free_told);
+    a->is_cut_off = true;
+    run_until_leads(b);
+    assert_false(a->is_free_told);
+    assert_int_equal(a->told.reason, CV_REASON_STORE_UNREACHABLE);
+    a->is_cut_off = false;
+    run_until(world.now_ns + 2 * LEASE_NS);
+    assert_int_equal(a->told.token, b->told.token);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +436,10 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(leader_that_goes_on_in_time_is_renewed, setup, teardown),
         cmocka_unit_test_setup_teardown(stuck_leader_that_dies_is_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(leader_knows_that_nobody_leads_until_its_time_is_over,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(contender_that_is_cut_off_does_not_know_that_nobody_leads,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
