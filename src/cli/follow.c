@@ -111,10 +111,17 @@ static bool is_troubled(const struct cv_election_status *status)
     return status->trouble[0] != '\0';
 }
 
-/* A renewal is not a change. */
+/* While nobody leads, the token is that of the latest leadership, if it is known. */
+static bool is_same_token(const struct cv_election_status *a, const struct cv_election_status *b)
+{
+    return a->token == b->token || (b->leader[0] == '\0' && b->token == 0);
+}
+
+/* A renewal is not a change. Nor is the first answer of the store, if show_nobody() has printed
+ * what it says: it has neither the token nor the reason. */
 static bool is_change(const struct cv_election_status *a, const struct cv_election_status *b)
 {
-    return a->role != b->role || a->token != b->token || strcmp(a->leader, b->leader) != 0 ||
+    return a->role != b->role || !is_same_token(a, b) || strcmp(a->leader, b->leader) != 0 ||
            is_troubled(a) != is_troubled(b) || a->is_leader_known != b->is_leader_known ||
            a->is_resign_requested != b->is_resign_requested;
 }
@@ -197,6 +204,10 @@ static void show_nobody(struct follower *f, int signal_fd)
         now.is_leader_known = true;
         now.token = inquiry.record.token;
         now.reason = inquiry.record.ended;
+        if (now.token != 0 && now.reason != CV_REASON_STARTED) {
+            now.last_token = now.token;
+            now.last_reason = now.reason;
+        }
         show(f, &now);
         f->is_over = f->is_over || f->shown_count == f->settings->change_count_max;
     }

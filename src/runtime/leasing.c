@@ -158,6 +158,14 @@ static void hear_end(struct cv_backend *b, const struct cv_store_end *end)
     }
 }
 
+/* Nobody holds the record, and it says why its own leadership ended: that is later than `last`. */
+static void hear_end_of_record(struct cv_backend *b, const struct cv_store_record *record)
+{
+    if (record->token > b->ended.token) {
+        hear_end(b, &(struct cv_store_end){.token = record->token, .why = record->ended});
+    }
+}
+
 /* Why nobody holds the record. A reason that belongs to another leadership than the last one seen
  * does not explain the end of that one. */
 static enum cv_reason why_free(const struct cv_backend *b, const struct cv_store_record *record)
@@ -241,6 +249,9 @@ static void answered(void *user, const struct cv_store_answer *answer)
     /* Only a READ reports that nobody holds it; others say that we do not. */
     b->is_free =
         answer->verdict == CV_STORE_FREE && answer->request != 0 && answer->request == b->read;
+    if (b->is_free && answer->record != NULL) {
+        hear_end_of_record(b, answer->record);
+    }
     cv__host_store(b->host, &(struct cv_event){.request = answer->request,
                                                .verdict = answer->verdict,
                                                .token = answer->token,

@@ -680,6 +680,22 @@ def watch_says_first_that_nobody_leads(stage):
         raise Failure(f"watch says {seen}")
 
 
+def a_late_watcher_says_once_why_nobody_leads(stage):
+    """It has seen neither of the two leaderships that are over."""
+    stage.process[stage.spawn(command=["true"])].wait(timeout=LIMIT)
+    second = stage.spawn(command=["sleep", "1000"])
+    token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == second else None, "a leader")
+    stage.process[second].terminate()
+    stage.process[second].wait(timeout=LIMIT)
+    seen = stage.watch("elsewhere")
+    await_that(seen, "the watcher says something")
+    third = stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: any(line["leader"] == third for line in seen()), "the watcher sees the third")
+    lines = [(line["leader"], line["last_token"], line["last_reason"]) for line in seen()]
+    if lines != [(None, token, "resigned"), (third, token, "resigned")]:
+        raise Failure(f"{second} led with {token}, and watch says {seen()}")
+
+
 def the_doctor_finds_nothing_wrong(stage):
     done = subprocess.run([stage.program, "doctor", "--via", stage.address, "--json", "--lease", "60s"],
                           env=stage.environment, capture_output=True, text=True, timeout=LIMIT,
@@ -954,6 +970,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          an_absent_heir_disturbs_nobody, an_heir_that_leads_as_soon_as_it_comes_leads_already, resigns_there_and_back,
          names_are_listed_and_forgotten,
          commands_wait_for_a_slow_server, watch_says_first_that_nobody_leads,
+         a_late_watcher_says_once_why_nobody_leads,
          the_doctor_finds_nothing_wrong, a_lease_that_the_servers_cut_is_reported, the_doctor_says_what_tls_needs,
          the_doctor_knows_missing_rights, the_doctor_names_other_versions,
          a_stopped_leader_ends_in_the_history_before_the_next,

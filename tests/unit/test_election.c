@@ -272,6 +272,32 @@ static void observer_never_leads_until_it_campaigns(void **unused)
     cv_close(observer);
 }
 
+static bool knows_that_nobody_leads(const struct cv_election_status *status, const char *unused)
+{
+    (void)unused;
+    return status->is_leader_known && status->leader[0] == '\0';
+}
+
+static void late_observer_knows_how_the_latest_leadership_ended(void **unused)
+{
+    (void)unused;
+    uint64_t token = 0;
+    for (int i = 0; i < 2; i++) {
+        struct cv_election *e = contender("over", "e", 0);
+        token = await(e, leads, NULL).token;
+        cv_close(e);
+    }
+    struct cv_election *observer = NULL;
+    struct cv_errtext error;
+    const struct cv_election_options options = {
+        .size = sizeof options, .node = "o", .is_observer = true};
+    assert_int_equal(cv_open(&observer, "over", address, &options, &error), CV_OK);
+    const struct cv_election_status status = await(observer, knows_that_nobody_leads, NULL);
+    assert_int_equal(status.last_token, token);
+    assert_int_equal(status.last_reason, CV_REASON_RESIGNED);
+    cv_close(observer);
+}
+
 static void hundred_elections_in_one_process(void **unused)
 {
     (void)unused;
@@ -549,6 +575,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(leader_is_told_that_it_is_asked_to_resign),
         cmocka_unit_test(leader_that_asks_for_a_resignation_is_asked_itself),
         cmocka_unit_test(observer_never_leads_until_it_campaigns),
+        cmocka_unit_test(late_observer_knows_how_the_latest_leadership_ended),
         cmocka_unit_test(token_grows_at_each_of_fifty_changes),
         cmocka_unit_test(hundred_elections_in_one_process),
         cmocka_unit_test(leader_whose_work_is_stuck_is_not_renewed),
