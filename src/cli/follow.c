@@ -117,12 +117,21 @@ static bool is_same_token(const struct cv_election_status *a, const struct cv_el
     return a->token == b->token || (b->leader[0] == '\0' && b->token == 0);
 }
 
+/* The store answers again, and the next status says who leads: nothing is known yet, and that the
+ * store did not answer has been printed. */
+static bool is_answering(const struct cv_election_status *a, const struct cv_election_status *b)
+{
+    return a->leader[0] == '\0' && !a->is_leader_known && is_troubled(a) && b->leader[0] == '\0' &&
+           !b->is_leader_known && !is_troubled(b) && b->reason == CV_REASON_STORE_UNREACHABLE;
+}
+
 /* A renewal is not a change. Nor is the first answer of the store, if show_nobody() has printed
  * what it says: it has neither the token nor the reason. */
 static bool is_change(const struct cv_election_status *a, const struct cv_election_status *b)
 {
     return a->role != b->role || !is_same_token(a, b) || strcmp(a->leader, b->leader) != 0 ||
-           is_troubled(a) != is_troubled(b) || a->is_leader_known != b->is_leader_known ||
+           (is_troubled(a) != is_troubled(b) && !is_answering(a, b)) ||
+           a->is_leader_known != b->is_leader_known ||
            a->is_resign_requested != b->is_resign_requested;
 }
 

@@ -503,6 +503,10 @@ def a_watcher_that_is_cut_off_does_not_say_that_nobody_leads(stage):
             texts = {line["trouble"] for line in (before, after)}
             if None not in texts and all(before[key] == after[key] for key in after if key not in ("t_unix_s", "trouble")):
                 raise Failure(f"watch repeats itself: {before}, {after}")
+    said = path.read_text()
+    if "nobody leads (store-unreachable)" in said or \
+            re.search(r"it is not known who leads.*\n.*no leader is known \(store-unreachable\)", said):
+        raise Failure(f"watch says {said}")
 
 
 def the_leader_is_not_asked_to_resign_in_favour_of_itself(stage):
