@@ -27,6 +27,7 @@ import ctypes
 import dataclasses
 import enum
 import os
+import threading
 
 __all__ = ["Election", "Engine", "Error", "Leadership", "Role", "Status", "version"]
 
@@ -215,11 +216,14 @@ class Election:
     ignores_renewals  a renewal is not a change for fileno() and changes()
     """
 
+    _is_closed = False
+
     def __init__(self, name, address=None, *, node=None, lease=None, observer=False, progress=None,
                  accepts_two_leaders=False, engine=None, log=None, ignores_renewals=False):
-        self._pointer = None
+        self._calls = {}  # of the library, now: a lock that is held meanwhile, and the thread
         self._followers = set()  # (loop, event) of each changes()
         self._sequence = None  # of the latest status that was read
+        # The library calls it until cv_close() has returned.
         self._log = _LOG(lambda _, level, line: log(level, line.decode(errors="replace"))) \
             if log else _LOG()
         self._engine = engine  # it must live as long as this
@@ -229,35 +233,42 @@ class Election:
             progress_ns=_ns(progress, "the progress"), accepts_two_leaders=accepts_two_leaders,
             engine=engine._pointer if engine else None, log=self._log,
             ignores_renewals=ignores_renewals)
-        pointer, why = ctypes.c_void_p(), _ErrorText()
-        code = _lib.cv_open(ctypes.byref(pointer), _text(name, "the election's name"),
-                            _text(address, "the address"), ctypes.byref(options), ctypes.byref(why))
+        name, address, why = _text(name, "the election's name"), _text(address, "the address"), _ErrorText()
+        self._pointer = ctypes.c_void_p()
+        code = _lib.cv_open(ctypes.byref(self._pointer), name, address, ctypes.byref(options), ctypes.byref(why))
         if code != 0:
             raise Error(code, why.text.decode(errors="replace"))
-        self._pointer = pointer
 
-    def _open(self):
-        if self._pointer is None:
-            raise ValueError("the election is closed")
-        return self._pointer
+    def _call(self, function, *arguments):
+        """Calls the library. close() waits until this has returned."""
+        call = threading.Lock()
+        call.acquire()
+        try:
+            self._calls[call] = threading.get_ident()  # first: now close() cannot free the pointer
+            if self._is_closed:
+                raise ValueError("the election is closed")
+            return function(self._pointer, *arguments)
+        finally:
+            self._calls.pop(call, None)
+            call.release()
 
     # ---- Questions ---------------------------------------------------------------------------
 
     def leads(self):
         """A Leadership if this process leads right now, otherwise None. Cheap: ask before each action."""
         token, left_ns = ctypes.c_uint64(), ctypes.c_int64()
-        if not _lib.cv_leads(self._open(), ctypes.byref(token), ctypes.byref(left_ns)):
+        if not self._call(_lib.cv_leads, ctypes.byref(token), ctypes.byref(left_ns)):
             return None
         return Leadership(token.value, left_ns.value / _NS)
 
     @property
     def is_leader(self):
-        return _lib.cv_is_leader(self._open())
+        return self._call(_lib.cv_is_leader)
 
     def status(self):
         """The latest Status."""
         raw = _Status(size=ctypes.sizeof(_Status))
-        _check(_lib.cv_status(self._open(), ctypes.byref(raw)))
+        _check(self._call(_lib.cv_status, ctypes.byref(raw)))
         if raw.sequence != self._sequence:  # the descriptor is not readable any more
             self._sequence = raw.sequence
             self._wake()
@@ -272,7 +283,7 @@ class Election:
 
     def fileno(self):
         """A descriptor that is readable when there is a status that was not asked for yet."""
-        return _check(_lib.cv_fd(self._open()))
+        return _check(self._call(_lib.cv_fd))
 
     # ---- Waiting -----------------------------------------------------------------------------
 
@@ -289,11 +300,11 @@ class Election:
         return self._wait(2, timeout)
 
     def _wait(self, until, timeout):
-        # In slices, so that Ctrl-C works: the library does not check for signals while it waits.
+        # In slices, so that Ctrl-C and close() work: the library notices neither while it waits.
         left_ns = _FOREVER_NS if timeout is None else _ns(timeout, "the timeout")
         while True:
             slice_ns = min(left_ns, _NS // 5)
-            code = _lib.cv_wait(self._open(), until, slice_ns)
+            code = self._call(_lib.cv_wait, until, slice_ns)
             if code != _TIMEOUT:
                 _check(code)
                 return True
@@ -307,7 +318,8 @@ class Election:
         one. Ends when the election is closed. There may be several at the same time."""
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
-        descriptor = os.dup(self.fileno())  # a number that close() does not give to another file
+        # A number that close() does not give to another file.
+        descriptor = self._call(lambda pointer: os.dup(_check(_lib.cv_fd(pointer))))
         follower = (loop, changed)
 
         def on_readable():
@@ -317,9 +329,14 @@ class Election:
         self._followers.add(follower)
         told = None
         try:
-            while self._pointer is not None:
+            while True:
                 changed.clear()
-                status = self.status()
+                try:
+                    status = self.status()
+                except ValueError:
+                    if self._is_closed:
+                        return
+                    raise
                 if told != status.sequence:
                     told = status.sequence
                     yield status
@@ -340,32 +357,39 @@ class Election:
 
     def campaign(self, candidate=True):
         """Be, or do not be, a candidate. A leader that stops being one resigns."""
-        _check(_lib.cv_campaign(self._open(), candidate))
+        _check(self._call(_lib.cv_campaign, candidate))
 
     def resign(self, heir=None):
         """Stop leading. Call it when the work has stopped: the next leader may begin at once."""
-        _check(_lib.cv_resign(self._open(), _text(heir, "the heir's name")))
+        _check(self._call(_lib.cv_resign, _text(heir, "the heir's name")))
 
     def request_resign(self, heir=None):
         """Asks the leader, whichever process it is, to resign."""
-        _check(_lib.cv_request_resign(self._open(), _text(heir, "the heir's name")))
+        _check(self._call(_lib.cv_request_resign, _text(heir, "the heir's name")))
 
     def progress(self):
         """The work goes on; see the option `progress`."""
-        _lib.cv_progress(self._open())
+        self._call(_lib.cv_progress)
 
     def report(self, score_input, value):
         """An input for scores: history-length, request-rate, capacity, load or score."""
         if score_input not in _INPUTS:
             raise ValueError(f"unknown input '{score_input}'; known: {', '.join(_INPUTS)}")
-        _check(_lib.cv_report(self._open(), _INPUTS.index(score_input), value))
+        _check(self._call(_lib.cv_report, _INPUTS.index(score_input), value))
 
     # ---- The end -----------------------------------------------------------------------------
 
     def close(self):
-        """Resigns and frees everything; waits up to a second until the others know."""
-        pointer, self._pointer = self._pointer, None
+        """Resigns and frees everything; waits up to a second until the others know. Calls of other threads
+        end first, with ValueError: wait() takes up to 0.2 seconds for this."""
+        self._is_closed = True
         self._wake()
+        for call, thread in self._calls.copy().items():
+            if thread != threading.get_ident():  # this thread's: a signal handler interrupted it
+                with call:
+                    pass
+        # An interrupted call may go on with the pointer: then the library refuses NULL.
+        pointer, self._pointer.value = self._pointer.value, None
         if pointer is not None:
             _lib.cv_close(pointer)
 

@@ -24,6 +24,20 @@ def address(folder):
     return f"sqlite:{folder}/elections.db"
 
 
+def run(folder, program, meanwhile=lambda: None):
+    """Runs a program for Python, whose stdin ends after meanwhile(); returns what it wrote to stderr."""
+    with subprocess.Popen([sys.executable, "-W", "always::ResourceWarning", "-c", program, address(folder)],
+                          stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=dict(os.environ, PYTHONPATH=os.path.dirname(conclave.__file__))) as child:
+        try:
+            meanwhile()
+            _, told = child.communicate(timeout=2 * LIMIT)
+        finally:
+            child.kill()
+    assert child.returncode == 0, (child.returncode, told)
+    return told
+
+
 def leads_and_hands_over(folder):
     with conclave.Election("job", address(folder), node="a") as a:
         assert a.wait(LIMIT)
@@ -217,6 +231,87 @@ def a_killed_leader_is_replaced(folder):
         assert a.wait(LIMIT)
 
 
+def close_waits_for_the_calls_of_other_threads(folder):
+    wait, close = conclave._lib.cv_wait, conclave._lib.cv_close
+    is_inside, inside, was_inside, told = threading.Event(), [], [], []
+
+    def counted_wait(*arguments):
+        inside.append(0)
+        is_inside.set()
+        try:
+            return wait(*arguments)
+        finally:
+            inside.pop()
+
+    def checked_close(pointer):
+        was_inside.append(len(inside))
+        close(pointer)
+
+    def wait_to_lead(election):
+        try:
+            election.wait()
+        except ValueError as error:
+            told.append(str(error))
+
+    with conclave.Election("job", address(folder)) as a:
+        assert a.wait(LIMIT)
+        b = conclave.Election("job", address(folder))
+        conclave._lib.cv_wait, conclave._lib.cv_close = counted_wait, checked_close
+        try:
+            threads = [threading.Thread(target=wait_to_lead, args=(b,), daemon=True) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            is_inside.wait(LIMIT)
+            b.close()
+            for thread in threads:
+                thread.join(LIMIT)
+        finally:
+            conclave._lib.cv_wait, conclave._lib.cv_close = wait, close
+    assert was_inside == [0], was_inside
+    assert told == ["the election is closed"] * 3, told
+
+
+def threads_may_use_an_election_while_it_is_closed(folder):
+    run(folder, """
+import conclave, sys, threading
+def use(election, used):
+    try:
+        while True:
+            election.leads(), election.status(), election.wait(0), election.campaign(), election.fileno()
+            used.set()
+    except ValueError:  # closed
+        pass
+for _ in range(30):
+    election, used = conclave.Election("job", sys.argv[1]), threading.Event()
+    threads = [threading.Thread(target=use, args=(election, used)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    used.wait()
+    closers = [threading.Thread(target=election.close) for _ in range(2)]
+    for thread in closers:
+        thread.start()
+    for thread in threads + closers:
+        thread.join()
+""")
+
+
+def a_signal_handler_may_close_the_election_it_interrupts(folder):
+    with conclave.Election("job", address(folder)) as a:
+        assert a.wait(LIMIT)
+        run(folder, """
+import conclave, signal, sys
+signal.signal(signal.SIGALRM, lambda *_: election.close())
+for use in [lambda: election.wait()] * 3 + [lambda: election.status()] * 20:
+    election = conclave.Election("job", sys.argv[1])
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    try:
+        while True:
+            use()
+    except ValueError:  # closed
+        pass
+""")
+
+
 def the_structs_are_those_of_the_header(_):
     """Fields in the header's order: a field that is added there must be added here."""
     root = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -233,7 +328,10 @@ def the_structs_are_those_of_the_header(_):
 TESTS = [leads_and_hands_over, a_resign_request_is_seen_by_the_leader, many_elections_share_an_engine,
          changes_can_be_awaited, several_may_await_changes, changes_end_when_the_election_is_closed,
          a_slow_reader_does_not_keep_the_loop_busy, the_log_tells_who_was_elected, mistakes_are_told,
-         a_missing_library_is_told, a_killed_leader_is_replaced, the_structs_are_those_of_the_header]
+         a_missing_library_is_told, a_killed_leader_is_replaced,
+         close_waits_for_the_calls_of_other_threads, threads_may_use_an_election_while_it_is_closed,
+         a_signal_handler_may_close_the_election_it_interrupts,
+         the_structs_are_those_of_the_header]
 
 
 def main():
