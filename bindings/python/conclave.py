@@ -109,7 +109,7 @@ def _load():
 
 
 _lib = _load()
-_TIMEOUT = -7008
+_INVALID, _TIMEOUT = -7001, -7008
 _INPUTS = ("history-length", "request-rate", "capacity", "load", "score")
 
 
@@ -185,6 +185,7 @@ class Engine:
     """A thread that runs many elections and shares their connections: Election(..., engine=engine)."""
 
     def __init__(self):
+        self._elections = set()  # the id() of each that is open
         self._pointer = ctypes.c_void_p()
         why = _ErrorText()
         code = _lib.cv_engine_new(ctypes.byref(self._pointer), ctypes.byref(why))
@@ -193,15 +194,34 @@ class Engine:
 
     def close(self):
         """Ends the thread. Raises Error while elections in it are open."""
-        if self._pointer:
-            _check(_lib.cv_engine_free(self._pointer))
-            self._pointer = None
+        pointer, self._pointer.value = self._pointer.value, None  # no election begins in it from now on
+        if pointer is not None and self._elections:
+            self._pointer.value = pointer
+            count = len(self._elections)
+            raise Error(_INVALID, "cannot close the engine: " +
+                        (f"{count} elections are still open" if count > 1 else "an election is still open"))
+        _check(_lib.cv_engine_free(pointer))
+
+    def _enter(self, election):
+        self._elections.add(id(election))  # first: now close() cannot free what is returned here
+        pointer = self._pointer.value
+        if pointer is None:
+            self._elections.discard(id(election))
+            raise ValueError(f"cannot open the election '{election._name}': the engine is closed")
+        return pointer
+
+    def _leave(self, election):
+        self._elections.discard(id(election))
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        try:
+            self.close()
+        except Error:
+            if kind is None:  # otherwise elections are open because of the exception, which says more
+                raise
 
 
 class Election:
@@ -223,6 +243,7 @@ class Election:
         self._calls = {}  # of the library, now: a lock that is held meanwhile, and the thread
         self._followers = set()  # (loop, event) of each changes()
         self._sequence = None  # of the latest status that was read
+        self._name = name
         # The library calls it until cv_close() has returned.
         self._log = _LOG(lambda _, level, line: log(level, line.decode(errors="replace"))) \
             if log else _LOG()
@@ -231,12 +252,15 @@ class Election:
             size=ctypes.sizeof(_Options), node=_text(node, "the node's name"),
             lease_ns=_ns(lease, "the lease"), is_observer=observer,
             progress_ns=_ns(progress, "the progress"), accepts_two_leaders=accepts_two_leaders,
-            engine=engine._pointer if engine else None, log=self._log,
-            ignores_renewals=ignores_renewals)
+            log=self._log, ignores_renewals=ignores_renewals)
         name, address, why = _text(name, "the election's name"), _text(address, "the address"), _ErrorText()
         self._pointer = ctypes.c_void_p()
+        if engine:
+            options.engine = engine._enter(self)
         code = _lib.cv_open(ctypes.byref(self._pointer), name, address, ctypes.byref(options), ctypes.byref(why))
         if code != 0:
+            if engine:
+                engine._leave(self)
             raise Error(code, why.text.decode(errors="replace"))
 
     def _call(self, function, *arguments):
@@ -391,7 +415,11 @@ class Election:
         # An interrupted call may go on with the pointer: then the library refuses NULL.
         pointer, self._pointer.value = self._pointer.value, None
         if pointer is not None:
-            _lib.cv_close(pointer)
+            try:
+                _lib.cv_close(pointer)
+            finally:  # Ctrl-C
+                if self._engine:
+                    self._engine._leave(self)
 
     def __enter__(self):
         return self

@@ -70,13 +70,46 @@ def many_elections_share_an_engine(folder):
     with conclave.Engine() as engine:
         elections = [conclave.Election(f"shard-{i}", address(folder), engine=engine) for i in range(50)]
         assert all(e.wait(LIMIT) for e in elections)
-        try:
-            engine.close()
-            assert False, "an engine with open elections was closed"
-        except conclave.Error as error:
-            assert error.code == -7001
         for election in elections:
             election.close()
+
+
+def an_engine_with_open_elections_is_not_closed(folder):
+    def closes(engine):
+        try:
+            engine.close()
+        except conclave.Error as error:
+            assert error.code == -7001
+            return str(error)
+        return None
+
+    with conclave.Engine() as engine:
+        with conclave.Election("a", address(folder), engine=engine) as a:
+            with conclave.Election("b", address(folder), engine=engine):
+                assert closes(engine) == "cannot close the engine: 2 elections are still open"
+            assert closes(engine) == "cannot close the engine: an election is still open"
+            assert a.wait(LIMIT)
+            try:
+                conclave.Election("", address(folder), engine=engine)
+            except conclave.Error:
+                pass  # it does not count
+    engine.close()  # once more does no harm
+    try:
+        conclave.Election("a", address(folder), engine=engine)
+        assert False, "an election was opened in a closed engine"
+    except ValueError as error:
+        assert str(error) == "cannot open the election 'a': the engine is closed"
+
+
+def an_engine_does_not_hide_the_exception_that_ends_its_block(folder):
+    try:
+        with conclave.Engine() as engine:
+            a = conclave.Election("a", address(folder), engine=engine)
+            raise KeyError("of the application")
+    except KeyError:
+        pass
+    a.close()
+    engine.close()
 
 
 def changes_can_be_awaited(folder):
@@ -326,6 +359,7 @@ def the_structs_are_those_of_the_header(_):
 
 
 TESTS = [leads_and_hands_over, a_resign_request_is_seen_by_the_leader, many_elections_share_an_engine,
+         an_engine_with_open_elections_is_not_closed, an_engine_does_not_hide_the_exception_that_ends_its_block,
          changes_can_be_awaited, several_may_await_changes, changes_end_when_the_election_is_closed,
          a_slow_reader_does_not_keep_the_loop_busy, the_log_tells_who_was_elected, mistakes_are_told,
          a_missing_library_is_told, a_killed_leader_is_replaced,
