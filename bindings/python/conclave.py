@@ -18,16 +18,19 @@ nobody can set. Any time may pass between the question and the action. So a reso
 twice checks the token, which grows with each leadership, and refuses smaller ones.
 
 This module needs libconclave.so.0 and nothing else; CONCLAVE_LIBRARY names another file. The addresses
-are those of conclave-address(7). An Election may be used from any thread; a child made by fork()
-must not use an Election of its parent."""
+are those of conclave-address(7). An Election may be used from any thread. In a child made by fork() the
+elections of its parent are closed."""
 
 import asyncio
+import atexit
 import contextlib
 import ctypes
 import dataclasses
 import enum
 import os
 import threading
+import warnings
+import weakref
 
 __all__ = ["Election", "Engine", "Error", "Leadership", "Role", "Status", "version"]
 
@@ -181,12 +184,42 @@ def _ns(seconds, what):
     return round(seconds * _NS)
 
 
+_elections, _engines = weakref.WeakSet(), weakref.WeakSet()  # those that may have to be closed
+_is_exiting = False
+
+
+@atexit.register
+def _close_all():
+    """The library must not call log functions of an interpreter that ends, and the next leader need not wait."""
+    global _is_exiting  # pylint: disable=global-statement
+    _is_exiting = True
+    for each in (*_elections, *_engines):
+        with contextlib.suppress(Error):  # an engine with an election that was opened just now
+            each.close()
+
+
+def _forget_all():
+    """In a child made by fork(): the threads of the library, and the leaderships, are only in the parent."""
+    for each in (*_elections, *_engines):
+        each._pointer.value = None
+        each._is_closed = True
+    for election in tuple(_elections):
+        election._calls.clear()  # close() must not wait for the parent's threads: they do not run here
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
 class Engine:
     """A thread that runs many elections and shares their connections: Election(..., engine=engine)."""
+
+    _pointer = None
+    _is_dropped = False
 
     def __init__(self):
         self._elections = set()  # the id() of each that is open
         self._pointer = ctypes.c_void_p()
+        _engines.add(self)
         why = _ErrorText()
         code = _lib.cv_engine_new(ctypes.byref(self._pointer), ctypes.byref(why))
         if code != 0:
@@ -212,6 +245,15 @@ class Engine:
 
     def _leave(self, election):
         self._elections.discard(id(election))
+        if self._is_dropped and not self._elections:
+            self.close()
+
+    def __del__(self):
+        if self._pointer:
+            self._is_dropped = True
+            if not self._elections:  # otherwise they are collected together, and the last one closes it
+                self.close()
+            warnings.warn("an engine was dropped without close()", ResourceWarning, source=self)
 
     def __enter__(self):
         return self
@@ -234,8 +276,11 @@ class Election:
     engine    an Engine to run in; None: its own
     log       is called with (level, line), level 0 (debug) to 3 (warning), from a thread of the library
     ignores_renewals  a renewal is not a change for fileno() and changes()
+
+    It is closed by close(), at the end of a `with` block, and when it is dropped or the interpreter ends.
     """
 
+    _pointer = None
     _is_closed = False
 
     def __init__(self, name, address=None, *, node=None, lease=None, observer=False, progress=None,
@@ -255,6 +300,7 @@ class Election:
             log=self._log, ignores_renewals=ignores_renewals)
         name, address, why = _text(name, "the election's name"), _text(address, "the address"), _ErrorText()
         self._pointer = ctypes.c_void_p()
+        _elections.add(self)
         if engine:
             options.engine = engine._enter(self)
         code = _lib.cv_open(ctypes.byref(self._pointer), name, address, ctypes.byref(options), ctypes.byref(why))
@@ -270,6 +316,8 @@ class Election:
         try:
             self._calls[call] = threading.get_ident()  # first: now close() cannot free the pointer
             if self._is_closed:
+                if _is_exiting and threading.current_thread().daemon:
+                    raise SystemExit  # ends the thread without a traceback
                 raise ValueError("the election is closed")
             return function(self._pointer, *arguments)
         finally:
@@ -420,6 +468,11 @@ class Election:
             finally:  # Ctrl-C
                 if self._engine:
                     self._engine._leave(self)
+
+    def __del__(self):
+        if self._pointer:
+            self.close()
+            warnings.warn(f"the election '{self._name}' was dropped without close()", ResourceWarning, source=self)
 
     def __enter__(self):
         return self

@@ -4,6 +4,7 @@
 Speaks TAP. CONCLAVE_LIBRARY names the library. No test waits for a fixed time."""
 
 import asyncio
+import gc
 import os
 import pathlib
 import re
@@ -264,6 +265,102 @@ def a_killed_leader_is_replaced(folder):
         assert a.wait(LIMIT)
 
 
+# A program that is told the address. Its Worker refers to an election whose log function refers to it.
+WORKER = """
+import conclave, gc, os, sys, threading, time
+class Worker:
+    def __init__(self, engine=None):
+        self.engine = engine
+        self.election = conclave.Election("job", sys.argv[1], node="dropped", engine=engine, log=self.log)
+        assert self.election.wait(60)
+    def log(self, level, line):
+        pass
+"""
+
+
+# A thread of it waits in an election, because another one leads.
+WAITER = """
+import conclave, os, signal, sys, threading
+a = conclave.Election("job", sys.argv[1])
+assert a.wait(60)
+b = conclave.Election("job", sys.argv[1])
+waits, wait = threading.Event(), conclave._lib.cv_wait
+def tell(*arguments):
+    waits.set()
+    return wait(*arguments)
+conclave._lib.cv_wait = tell
+threading.Thread(target=b.wait, daemon=True).start()
+waits.wait()
+"""
+
+
+def a_dropped_election_is_closed(folder):
+    told = run(folder, WORKER + """
+with conclave.Election("job", sys.argv[1], observer=True) as other:
+    worker = Worker()
+    assert other.wait_leader(60)
+    del worker
+    gc.collect()
+    other.campaign()
+    assert other.wait(60) and other.status().last_reason == "resigned", other.status()
+""")
+    assert "ResourceWarning: the election 'job' was dropped without close()" in told, told
+
+
+def an_engine_dropped_with_its_elections_ends(folder):
+    told = run(folder, WORKER + """
+def thread_count():
+    return len(os.listdir("/proc/self/task"))
+with conclave.Election("first", sys.argv[1]) as first:
+    first.wait()  # the threads that all engines share run from now on
+before = thread_count()
+for _ in range(3):
+    Worker(conclave.Engine())
+    gc.collect()
+limit = time.monotonic() + 60
+while thread_count() > before:  # a thread may be listed for a moment after it was joined
+    assert time.monotonic() < limit, (before, thread_count())
+""")
+    assert told.count("ResourceWarning: an engine was dropped without close()") == 3, told
+
+
+def an_open_election_is_closed_at_exit(folder):
+    with conclave.Election("job", address(folder), observer=True) as a:
+        told = run(folder, WORKER + "conclave.kept = Worker(conclave.Engine())\nsys.stdin.read()\n",
+                   meanwhile=lambda: a.wait_leader(LIMIT))
+        assert not told, told
+        a.campaign()
+        assert a.wait(LIMIT) and a.status().last_reason == "resigned", a.status()
+
+
+def a_forked_child_does_not_end_what_its_parent_leads(folder):
+    run(folder, WORKER + """
+worker = Worker(conclave.Engine())
+token = worker.election.leads().token
+child = os.fork()
+if child == 0:
+    try:
+        worker.election.leads()
+    except ValueError:  # closed
+        del worker
+        sys.exit(0)
+    sys.exit("an election of the parent answered")
+assert os.waitpid(child, 0)[1] == 0
+assert worker.election.leads().token == token
+""")
+
+
+def a_forked_child_does_not_wait_for_threads_of_its_parent(folder):
+    run(folder, WAITER + """
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # ends it if it waits for ever
+    b.close()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""")
+
+
 def close_waits_for_the_calls_of_other_threads(folder):
     wait, close = conclave._lib.cv_wait, conclave._lib.cv_close
     is_inside, inside, was_inside, told = threading.Event(), [], [], []
@@ -328,6 +425,10 @@ for _ in range(30):
 """)
 
 
+def a_daemon_thread_that_waits_ends_quietly_at_exit(folder):
+    assert not run(folder, WAITER)
+
+
 def a_signal_handler_may_close_the_election_it_interrupts(folder):
     with conclave.Election("job", address(folder)) as a:
         assert a.wait(LIMIT)
@@ -363,8 +464,11 @@ TESTS = [leads_and_hands_over, a_resign_request_is_seen_by_the_leader, many_elec
          changes_can_be_awaited, several_may_await_changes, changes_end_when_the_election_is_closed,
          a_slow_reader_does_not_keep_the_loop_busy, the_log_tells_who_was_elected, mistakes_are_told,
          a_missing_library_is_told, a_killed_leader_is_replaced,
+         a_dropped_election_is_closed, an_engine_dropped_with_its_elections_ends,
+         an_open_election_is_closed_at_exit, a_forked_child_does_not_end_what_its_parent_leads,
+         a_forked_child_does_not_wait_for_threads_of_its_parent,
          close_waits_for_the_calls_of_other_threads, threads_may_use_an_election_while_it_is_closed,
-         a_signal_handler_may_close_the_election_it_interrupts,
+         a_daemon_thread_that_waits_ends_quietly_at_exit, a_signal_handler_may_close_the_election_it_interrupts,
          the_structs_are_those_of_the_header]
 
 
