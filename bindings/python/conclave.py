@@ -210,7 +210,13 @@ def _forget_all():
 os.register_at_fork(after_in_child=_forget_all)
 
 
-class Engine:
+class _Unique:
+    def __reduce_ex__(self, _):
+        """copy, pickle and multiprocessing call it. A copy that is dropped would close the original."""
+        raise TypeError(f"an object of {type(self).__name__} cannot be copied or pickled")
+
+
+class Engine(_Unique):
     """A thread that runs many elections and shares their connections: Election(..., engine=engine)."""
 
     _pointer = None
@@ -266,7 +272,7 @@ class Engine:
                 raise
 
 
-class Election:
+class Election(_Unique):
     """Takes part in the election `name` held at `address` (None: a file of this user, on this host).
 
     node      a name for people; None: host name and process id

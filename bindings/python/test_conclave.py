@@ -4,9 +4,11 @@
 Speaks TAP. CONCLAVE_LIBRARY names the library. No test waits for a fixed time."""
 
 import asyncio
+import copy
 import gc
 import os
 import pathlib
+import pickle
 import re
 import select
 import subprocess
@@ -324,6 +326,21 @@ while thread_count() > before:  # a thread may be listed for a moment after it w
     assert told.count("ResourceWarning: an engine was dropped without close()") == 3, told
 
 
+def an_election_cannot_be_copied(folder):
+    with conclave.Engine() as engine, conclave.Election("job", address(folder), engine=engine) as a:
+        assert a.wait(LIMIT)
+        for each in (a, engine):
+            for make in (copy.copy, copy.deepcopy, pickle.dumps):
+                try:
+                    make(each)
+                except TypeError as error:
+                    assert "cannot be copied" in str(error), error
+                else:
+                    raise AssertionError(make)
+        gc.collect()
+        assert a.leads()
+
+
 def an_open_election_is_closed_at_exit(folder):
     with conclave.Election("job", address(folder), observer=True) as a:
         told = run(folder, WORKER + "conclave.kept = Worker(conclave.Engine())\nsys.stdin.read()\n",
@@ -464,7 +481,7 @@ TESTS = [leads_and_hands_over, a_resign_request_is_seen_by_the_leader, many_elec
          changes_can_be_awaited, several_may_await_changes, changes_end_when_the_election_is_closed,
          a_slow_reader_does_not_keep_the_loop_busy, the_log_tells_who_was_elected, mistakes_are_told,
          a_missing_library_is_told, a_killed_leader_is_replaced,
-         a_dropped_election_is_closed, an_engine_dropped_with_its_elections_ends,
+         a_dropped_election_is_closed, an_engine_dropped_with_its_elections_ends, an_election_cannot_be_copied,
          an_open_election_is_closed_at_exit, a_forked_child_does_not_end_what_its_parent_leads,
          a_forked_child_does_not_wait_for_threads_of_its_parent,
          close_waits_for_the_calls_of_other_threads, threads_may_use_an_election_while_it_is_closed,
