@@ -284,7 +284,8 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     case CV_END_NOT_STARTED:
         cv__complain("cannot run '%s': %s", run->settings->command[0],
                      strerror(event->failed_errno));
-        run->why = CV_REASON_RESIGNED;
+        run->is_finished = true;
+        run->why = CV_REASON_FINISHED;
         finish(run, event->status);
         return;
     case CV_END_TOO_LATE:
@@ -296,7 +297,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
         return;
     case CV_END_GUARD_DIED:
         cv__complain("the guard process was killed, and the command with it");
-        run->why = CV_REASON_RESIGNED;
+        run->why = CV_REASON_DIED;
         end(run, EXIT_OWN);
         return;
     default:
@@ -699,8 +700,9 @@ static int run_command(const struct cv_run_settings *settings)
         take_part(&run);
     }
     cv__supervisor_close(run.supervisor); /* nothing of the command is left, ... */
-    if (run.is_finished) {
-        cv__election_resign(run.election, NULL, CV_REASON_FINISHED);
+    if (run.is_finished || run.why == CV_REASON_DIED) {
+        cv__election_resign(run.election, NULL,
+                            run.is_finished ? CV_REASON_FINISHED : CV_REASON_DIED);
     }
     cv_close(run.election); /* ... and then the next one may lead */
     if (run.hooks != NULL) {

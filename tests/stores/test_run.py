@@ -545,6 +545,17 @@ def a_killed_contender_is_not_reported_as_the_next_leader(stage):
     await_that(lambda: "elected" in (stage.folder / f"{second}.err").read_text(), "it leads")
 
 
+def history_says_how_a_run_ended_that_nobody_asked_to_end(stage):
+    stage.process[stage.spawn(command=["/nonexistent/command"])].wait(timeout=LIMIT)
+    await_that(lambda: list(history(stage, None).values()) == ["finished"], "the command could not be started")
+    node = stage.spawn(command=["sleep", "1000"])
+    token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == node else None, "a leader")
+    await_that(lambda: "runs as process" in (stage.folder / f"{node}.err").read_text(), "its command runs")
+    os.kill(stage.guard(node), signal.SIGKILL)
+    stage.process[node].wait(timeout=LIMIT)
+    await_that(lambda: history(stage, None).get(token) == "died", "the guard was killed")
+
+
 def status_names_the_waiting_contenders(stage):
     """A pooler's sessions cannot be told apart, so there no contender is known to wait."""
     begin = time.time()
@@ -986,6 +997,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          an_outage_does_not_explain_the_end_of_the_next_leadership, a_stopped_leader_does_not_blame_the_store,
          a_watcher_that_slept_does_not_report_the_reason_of_another_leadership,
          a_watcher_that_is_cut_off_does_not_say_that_nobody_leads,
+         history_says_how_a_run_ended_that_nobody_asked_to_end,
          a_leader_that_leads_again_has_not_handed_over, a_killed_contender_is_not_reported_as_the_next_leader,
          the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
