@@ -58,6 +58,13 @@ has_store() {
 
 runs 'work
 clean finished 1 tidy' run tidy --cleanup 'echo clean $CONCLAVE_REASON $CONCLAVE_TOKEN $CONCLAVE_ELECTION' -- echo work
+"$CONCLAVE" run tidy --cleanup 'echo $CONCLAVE_REASON >ended' -- sh -c 'echo $PPID >up; exec sleep 99' &
+holder=$!
+until [ -s up ]; do sleep 0.02; done
+kill "$holder"
+wait "$holder" || true
+holder=
+[ "$(cat ended)" = stopped ] || fail "the cleanup of a run that was told to end: $(cat ended)"
 run 3 run tidy --cleanup 'exit 7' -- sh -c 'exit 3'
 one_line 'a cleanup that fails' 'tidy: the cleanup failed with status 7$'
 run 0 run tidy --lease 1s --cleanup 'sleep 99' --cleanup-time 50ms -- true
