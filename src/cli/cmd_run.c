@@ -147,11 +147,13 @@ static void period_end(struct run *run)
         run->status.token == run->token) {
         run->must_look = true;
     } else if (outcome != CV_EVERY_GO) {
-        cv__complain("%s: the command ended with status %d, but this could not be recorded: %s; "
-                     "another contender may run it once more",
+        cv__complain("%s: the command ended with status %d, but this could not be recorded: %s; %s",
                      run->settings->name, run->job_status,
                      outcome == CV_EVERY_FENCED ? "the leadership was lost first"
-                                                : "the store does not answer");
+                                                : "the store does not answer",
+                     run->settings->every.at_most_once
+                         ? "it counts as not ended, and is not repeated in this period"
+                         : "another contender may run it once more");
         end(run, EXIT_LOST);
     } else if (run->job_status == 0 || run->got_signal != 0 || run->settings->is_once ||
                !cv__every_is_due(&run->every)) {
