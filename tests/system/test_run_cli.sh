@@ -393,6 +393,16 @@ run 0 run job --every 1d --zone Europe/Berlin -- sh -c 'echo twice >>jobs'
 check 'a job is run once, and the command has its own zone' [ "$(cat jobs)" = "${TZ-none}" ]
 run 0 history job
 check 'the history has the run' grep -q '00:00:00 +0[12]00 .* 0 *[0-9]* *one$\|one$' out
+shortest=1000 # a runner that is killed before its record is repeated, so it must not wait with the record
+for try in 1 2 3 4 5 6 7 8 9 10; do
+    run 0 run "prompt$try" --every 1d -- sh -c 'date +%s.%N >ended'
+    run 0 history "prompt$try" --json
+    lasted=$(python3 -c 'import json, sys
+end = [run["end_unix_s"] for run in json.load(open("out")) if "period_unix_s" in run][0]
+print(min(int(sys.argv[1]), int(1000 * (end - float(open("ended").read())))))' "$shortest")
+    shortest=${lasted:-$shortest}
+done
+check "the end of a run is recorded at once, not after $shortest ms" [ "$shortest" -lt 80 ]
 fails 127 "cannot run 'no-such-command'" run broken --every 1d --retry 0 -- no-such-command
 fails 1 'failed with status 127 and is not repeated' run broken --every 1d --retry 0 -- true
 run 0 run broken --every 1d --retry 1 -- true
