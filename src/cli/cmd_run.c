@@ -71,6 +71,7 @@ struct run {
     int64_t valid_until_ns; /* as of the latest renewal */
     int64_t turn_ns;        /* when the loop last ran */
     bool was_paused;        /* this process did not run for a while since the last renewal */
+    bool is_late;           /* a renewal came after the guard began to stop the command */
     enum cv_reason why;     /* why the current leadership ends, or the last one ended */
     uint64_t said_token;    /* of the leader that say_leader() reported last; 0: none */
     bool has_led;           /* at least once */
@@ -206,6 +207,7 @@ static void start(struct run *run)
     run->must_resign = false;
     run->why = CV_REASON_STARTED;
     run->was_paused = false;
+    run->is_late = false;
     run->valid_until_ns = s->valid_until_ns;
     say(run, "elected, token %llu", (unsigned long long)s->token);
     /* ELECTED even if the latest status says RENEWED: hooks are told of the beginning. */
@@ -432,8 +434,11 @@ static void on_change(struct run *run)
             run->why = why_lost(run);
             stop(run, "leadership lost");
         } else {
+            run->is_late = run->is_late || cv__supervisor_is_late(run->supervisor);
             cv__supervisor_extend(run->supervisor, s->valid_until_ns);
-            run->was_paused = run->was_paused && s->valid_until_ns == run->valid_until_ns;
+            if (!run->is_late && s->valid_until_ns != run->valid_until_ns) {
+                run->was_paused = false; /* it did no harm */
+            }
             run->valid_until_ns = s->valid_until_ns;
             if (s->is_resign_requested) {
                 run->must_resign = true;

@@ -464,7 +464,7 @@ static void start(struct guard *g, const struct cv_guard_request *request)
     g->next = 0;
 }
 
-/* Runs only the cleanup: an earlier guard ran the command, and both were killed. */
+/* Runs only the cleanup: an earlier guard ran the command, and both are gone. */
 static void clean(struct guard *g, const struct cv_guard_request *request)
 {
     next_drop(g); /* this run ends when no child is left */
@@ -473,7 +473,7 @@ static void clean(struct guard *g, const struct cv_guard_request *request)
     g->is_killing = true;
     g->started = request->pid;
     g->status = request->status;
-    g->end = CV_END_GUARD_DIED;
+    g->end = request->end;
     g->has_run = true;
     end_run(g);
 }

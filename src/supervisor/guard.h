@@ -38,8 +38,9 @@ struct cv_guard_request {
     uint64_t run;
     uint64_t token;
     bool is_foreground;
-    pid_t pid;  /* CLEAN: of the command, for the report */
-    int status; /* CLEAN: of the command */
+    pid_t pid;       /* CLEAN: of the command, for the report */
+    int status;      /* CLEAN: of the command */
+    enum cv_end end; /* CLEAN: why the command was ended */
 };
 
 enum cv_guard_report_kind {

@@ -64,7 +64,8 @@ struct cv_supervisor {
 
     /* In a rescue. */
     bool is_rescue;
-    bool is_cleaned; /* another guard was made for the cleanup */
+    enum cv_end rescue_end; /* why the command was ended */
+    bool is_cleaned;        /* another guard was made for the cleanup */
     uint32_t sweep_count, empty_count;
     int64_t sweep_ns;
     struct cv_cgroup cgroup;
@@ -213,7 +214,7 @@ static void signal_command(struct cv_supervisor *s, int signo)
     }
 }
 
-static void begin_rescue(struct cv_supervisor *s)
+static void begin_rescue(struct cv_supervisor *s, enum cv_end end)
 {
     if (s->is_rescue || !s->is_running) {
         return;
@@ -221,6 +222,7 @@ static void begin_rescue(struct cv_supervisor *s)
     s->cgroup = cv__cgroup_find(s->guard_name);
     guard_drop(s);
     s->is_rescue = true;
+    s->rescue_end = end;
     s->sweep_count = 0;
     s->empty_count = 0;
     s->sweep_ns = cv__clock_now_ns();
@@ -228,12 +230,15 @@ static void begin_rescue(struct cv_supervisor *s)
 
 /* The guard should be done by now. If it sweeps, and the killed processes only need time to die,
  * the supervisor sends SIGKILL too, so that every process has it before the deadline. If it does
- * not sweep, the supervisor takes over. */
+ * not sweep, the supervisor takes over. That is no fault of the guard if both were paused, so it is
+ * not reported as one. */
 static void help_or_rescue(struct cv_supervisor *s, int64_t now_ns)
 {
     const uint64_t guard_sweeps = atomic_load(&s->control->sweep_count);
     if (guard_sweeps == s->guard_sweeps || s->guard == 0) {
-        begin_rescue(s);
+        begin_rescue(s, s->guard == 0               ? CV_END_GUARD_DIED
+                        : s->stop_ns != CV_NEVER_NS ? CV_END_STOPPED
+                                                    : CV_END_DEADLINE);
         return;
     }
     s->guard_sweeps = guard_sweeps;
@@ -317,7 +322,7 @@ static void guard_listen(struct cv_supervisor *s)
             return;
         } else {
             if (s->is_running) {
-                begin_rescue(s);
+                begin_rescue(s, CV_END_GUARD_DIED);
             } else {
                 guard_drop(s);
             }
@@ -343,7 +348,7 @@ static void reap(struct cv_supervisor *s)
         }
         if (pid == s->guard) {
             s->guard = 0;
-            begin_rescue(s);
+            begin_rescue(s, CV_END_GUARD_DIED);
             guard_drop(s);
         } else if (pid == s->command) {
             emit_exited(s, cv__guard_exit_status(info.si_code, info.si_status));
@@ -375,6 +380,7 @@ static bool rescue_clean(struct cv_supervisor *s)
         .token = s->token,
         .pid = s->command,
         .status = s->is_exited ? s->status : KILLED_STATUS,
+        .end = s->rescue_end,
     };
     if (s->setting.cleanup == NULL || s->is_cleaned) {
         return false;
@@ -412,7 +418,7 @@ static void rescue(struct cv_supervisor *s)
     if (is_nobody_left(s)) {
         struct cv_supervisor_event gone = {
             .pid = s->command,
-            .end = CV_END_GUARD_DIED,
+            .end = s->rescue_end,
             .was_killed = true,
             .cleanup_status = CV_CLEANUP_NONE,
         };
@@ -524,6 +530,13 @@ int cv__supervisor_start(struct cv_supervisor *s, uint64_t token, int64_t valid_
     s->is_running = true;
     arm(s);
     return CV_OK;
+}
+
+bool cv__supervisor_is_late(const struct cv_supervisor *s)
+{
+    const int64_t valid_until_ns = atomic_load(&s->control->valid_until_ns);
+    return s->is_running &&
+           cv__clock_now_ns() >= cv__schedule_term_ns(&s->schedule, valid_until_ns);
 }
 
 void cv__supervisor_extend(struct cv_supervisor *s, int64_t valid_until_ns)

@@ -39,12 +39,12 @@ enum cv_terminal {
 };
 
 /* Why a run of the command ended. */
-#define CV_END_MAP(X)                                                                  \
-    X(EXITED, "exited")           /* of its own accord */                              \
-    X(STOPPED, "stopped")         /* cv__supervisor_stop() */                          \
-    X(DEADLINE, "deadline")       /* the leadership was not extended in time */        \
-    X(GUARD_DIED, "guard-died")   /* or had to be killed, because it did not answer */ \
-    X(TOO_LATE, "too-late")       /* nothing was started; a later try may succeed */   \
+#define CV_END_MAP(X)                                                                \
+    X(EXITED, "exited")           /* of its own accord */                            \
+    X(STOPPED, "stopped")         /* cv__supervisor_stop() */                        \
+    X(DEADLINE, "deadline")       /* the leadership was not extended in time */      \
+    X(GUARD_DIED, "guard-died")   /* somebody killed it */                           \
+    X(TOO_LATE, "too-late")       /* nothing was started; a later try may succeed */ \
     X(NOT_STARTED, "not-started") /* nothing was started: no process, or exec failed */
 
 enum cv_end {
@@ -125,6 +125,9 @@ void cv__supervisor_dispatch(struct cv_supervisor *supervisor);
 CV_NODISCARD int cv__supervisor_start(struct cv_supervisor *supervisor, uint64_t token,
                                       int64_t valid_until_ns, int inherit_fd,
                                       struct cv_errtext *reterr);
+
+/* Has the guard begun to stop the command, because the end of the leadership came near? */
+bool cv__supervisor_is_late(const struct cv_supervisor *supervisor);
 
 /* The leadership is now valid until then; takes effect at once. It does not take back a stop. No
  * effect if nothing runs. */
