@@ -331,7 +331,7 @@ class Bench:
                 waiting = subprocess.Popen([program, "run", name, "--via", address, "--", self.stamp,
                                             contest.stamps.path, "600"], env=os.environ | more)
                 try:
-                    time.sleep(0.5 if self.is_tiny else 5)  # it has looked, and waits
+                    time.sleep(0.5 if self.is_tiny else 20)  # it has looked, waits, and has given back memory
                     of = self.processes(waiting.pid)
                     sizes = {part: self.memory_kib(pid) for part, pid in of.items()}
                 finally:

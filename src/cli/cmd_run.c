@@ -13,6 +13,7 @@
 #include "cli/run_settings.h"
 #include "core/errors.h"
 #include "os/clock.h"
+#include "os/pages.h"
 #include "runtime/election.h"
 #include "runtime/place.h"
 #include "stores/store.h"
@@ -23,7 +24,6 @@
 
 #include <conclave/conclave.h>
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -43,7 +43,8 @@ enum {
 #define OVERDUE_NS \
     (5 * NS_PER_S) /* a command that was killed and is not gone after this is stuck */
 #define HOOKS_NS_MAX (5 * NS_PER_S)
-#define LOOK_NS (100 * NS_PER_MS) /* --every: how soon a store that failed is asked again */
+#define LOOK_NS (100 * NS_PER_MS)   /* --every: how soon a store that failed is asked again */
+#define GIVE_BACK_NS (2 * NS_PER_S) /* see consider_giving_back() */
 #define FIRST_ANSWER_NS \
     (5 * NS_PER_S) /* how long -n waits for a store that does not answer at all */
 
@@ -74,9 +75,11 @@ struct run {
     bool is_late;           /* a renewal came after the guard began to stop the command */
     enum cv_reason why;     /* why the current leadership ends, or the last one ended */
     uint64_t said_token;    /* of the leader that say_leader() reported last; 0: none */
-    bool has_led;           /* at least once */
-    bool is_master;         /* what the hooks were told last */
-    bool has_trouble;       /* trouble was reported, and is not over */
+    int64_t said_ns;        /* when it did */
+    int64_t give_back_after_ns; /* memory, if it still waits this long after said_ns */
+    bool has_led;               /* at least once */
+    bool is_master;             /* what the hooks were told last */
+    bool has_trouble;           /* trouble was reported, and is not over */
     struct cv_every every;
     bool must_look; /* --every: ask the store again, even if the election does not change */
     int job_status; /* RECORDING: the status to record */
@@ -381,22 +384,6 @@ static void say_trouble(struct run *run)
     run->has_trouble = has_trouble;
 }
 
-/* A contender may wait for months, and there may be many on a host. glibc keeps memory that only
- * the start needed, and a heap for each thread; these two functions prevent that. */
-static void memory_share(void)
-{
-#ifdef __GLIBC__
-    (void)mallopt(M_ARENA_MAX, 1); /* before threads start; if it fails, more memory is used */
-#endif
-}
-
-static void memory_give_back(void)
-{
-#ifdef __GLIBC__
-    (void)malloc_trim(0);
-#endif
-}
-
 /* Reports who leads while this contender waits, once for each leader. */
 static void say_leader(struct run *run)
 {
@@ -404,10 +391,9 @@ static void say_leader(struct run *run)
     const bool waits = s->role != CV_ROLE_LEADER && !run->settings->is_nonblocking;
     if (waits && s->leader[0] != '\0' && s->token != run->said_token) {
         say(run, "waiting: %s leads, token %llu", s->leader, (unsigned long long)s->token);
-        if (run->said_token == 0) {
-            memory_give_back();
-        }
         run->said_token = s->token;
+        run->said_ns = cv__clock_now_ns();
+        run->give_back_after_ns = GIVE_BACK_NS;
     }
 }
 
@@ -482,6 +468,18 @@ static void consider_giving_up(struct run *run)
     }
 }
 
+/* A contender may wait for months, and there may be many on a host. It gives back memory when it
+ * has waited for 2 s, 4 s, 8 s and so on, since connections may still be opened after the first. */
+static void consider_giving_back(struct run *run)
+{
+    const int64_t now_ns = cv__clock_now_ns();
+    if (run->stage == STAGE_WAITING && run->said_token != 0 &&
+        now_ns - run->said_ns >= run->give_back_after_ns) {
+        run->give_back_after_ns *= 2;
+        cv__pages_give_back();
+    }
+}
+
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 static int poll_ms(const struct run *run)
@@ -544,6 +542,7 @@ static void loop(struct run *run)
             cv__hooks_dispatch(run->hooks);
         }
         consider_giving_up(run);
+        consider_giving_back(run);
     }
 }
 
@@ -689,7 +688,7 @@ static int open_election(struct run *run, bool *ret_is_over, struct cv_errtext *
 static int run_command(const struct cv_run_settings *settings)
 {
     bool is_over = false;
-    memory_share();
+    cv__pages_one_heap();
     struct run run = {.settings = settings,
                       .status = CV_ELECTION_STATUS_INIT,
                       .give_up_ns = INT64_MAX,

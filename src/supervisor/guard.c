@@ -2,6 +2,7 @@
 #include "supervisor/guard.h"
 
 #include "os/clock.h"
+#include "os/pages.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/tree.h"
 
@@ -624,9 +625,13 @@ static void step_idle(struct guard *g)
         next_drop(g); /* it was killed */
         g->prepare_ns = now_ns + PREPARE_AGAIN_NS;
     }
-    if (g->next == 0 && now_ns >= g->prepare_ns && !g->is_orphan &&
-        !next_make(g, /* request= */ NULL)) {
-        g->prepare_ns = now_ns + PREPARE_AGAIN_NS; /* START tries again, and reports a failure */
+    if (g->next == 0 && now_ns >= g->prepare_ns && !g->is_orphan) {
+        if (next_make(g, /* request= */ NULL)) {
+            cv__pages_give_back(); /* it may wait for months now */
+        } else {
+            g->prepare_ns =
+                now_ns + PREPARE_AGAIN_NS; /* START tries again, and reports a failure */
+        }
     }
 }
 
