@@ -17,15 +17,26 @@
 #define BUSY_MS 2000
 #define NICE 10 /* of the thread that writes; a tenth of the usual share */
 
-/* One for all elections of a loop that need it. */
+/* A hand-over takes less, even beside three servers on two processors. */
+#define DELAY_MS 5
+
+/* One for all elections of a loop that need it.
+ *
+ * A note is written DELAY_MS after it was made, or when the trail is closed. On a machine with few
+ * processors, writing at once would delay the hand-over that the note is about: it took one of two
+ * processors for half a millisecond, in which the servers that handle the release had to wait, even
+ * with a low priority. */
 struct cv_trail {
     struct cv_shared shared;
     struct cv_shared_list *list;
     struct cv_worker *worker;
+    uv_timer_t timer;           /* is active if a note waits */
+    struct note *first, **last; /* waiting notes; `last` points to the link for the next one */
 };
 
 struct note {
     struct cv_work work;
+    struct note *next;
     char *address;
     char election[CV_ELECTION_BYTES], node[CV_NODE_BYTES], why[32];
     uint64_t token;
@@ -76,9 +87,7 @@ static void write_one(sqlite3 *db, const char *sql, const struct note *note, con
 
 static void note_write(void *data)
 {
-    /* On a machine with few processors, writing would delay the hand-over that it is about. Of the
-     * calling thread only; a higher value is always allowed. */
-    (void)setpriority(PRIO_PROCESS, 0, NICE);
+    (void)setpriority(PRIO_PROCESS, 0, NICE); /* of this thread; a higher value is always allowed */
     const struct note *note = data;
     /* Several contenders of a machine see the same leadership, and may write it in another order
      * than they saw it: the earliest time counts. The leader itself knows first that it began. A
@@ -110,6 +119,27 @@ static void note_write(void *data)
     (void)sqlite3_close(db);
 }
 
+/* Lets the worker write what waits. */
+static void write_waiting(struct cv_trail *trail)
+{
+    while (trail->first != NULL) {
+        struct note *note = trail->first;
+        trail->first = note->next;
+        cv__worker_do(trail->worker, &note->work);
+    }
+    trail->last = &trail->first;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    write_waiting(timer->data);
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+    free(timer->data);
+}
+
 int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list, struct cv_trail **ret_trail,
                    struct cv_errtext *reterr)
 {
@@ -125,6 +155,9 @@ int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list, struct cv_trail
         return cv__fail(reterr, CV_E_MEMORY, "out of memory");
     }
     trail->list = list;
+    trail->last = &trail->first;
+    (void)uv_timer_init(loop, &trail->timer); /* cannot fail */
+    trail->timer.data = trail;
     const int code = cv__worker_new(loop, &trail->worker, reterr);
     if (code != CV_OK) {
         cv__trail_close(trail);
@@ -137,8 +170,9 @@ int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list, struct cv_trail
 void cv__trail_close(struct cv_trail *trail)
 {
     if (trail != NULL && cv__shared_leave(trail->list, &trail->shared)) {
-        cv__worker_free(trail->worker, NULL, NULL); /* it writes queued records first */
-        free(trail);
+        write_waiting(trail);
+        cv__worker_free(trail->worker, NULL, NULL); /* it writes queued notes first */
+        uv_close((uv_handle_t *)&trail->timer, on_timer_closed);
     }
 }
 
@@ -167,7 +201,12 @@ void cv__trail_note(struct cv_trail *trail, const char *address, const char *ele
         free(note);
         return;
     }
-    cv__worker_do(trail->worker, &note->work);
+    *trail->last = note;
+    trail->last = &note->next;
+    if (!uv_is_active((const uv_handle_t *)&trail->timer)) {
+        /* Fails only for a timer that is closing. */
+        (void)uv_timer_start(&trail->timer, on_timer, DELAY_MS, /* repeat= */ 0);
+    }
 }
 
 int cv__trail_read(const struct cv_store_kind *kind, const char *address, const char *election,

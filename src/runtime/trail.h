@@ -16,8 +16,9 @@ CV_NODISCARD int cv__trail_open(uv_loop_t *loop, struct cv_shared_list *list,
                                 struct cv_trail **ret_trail, struct cv_errtext *reterr);
 void cv__trail_close(struct cv_trail *trail); /* NULL is fine */
 
-/* A leadership began (why is NULL) or ended, ago_ns ago. Returns at once. A record that cannot be
- * written is lost; an election does not depend on it. */
+/* A leadership began (why is NULL) or ended, ago_ns ago. Returns at once; it is written some
+ * milliseconds later. A record that cannot be written is lost; an election does not depend on
+ * it. */
 void cv__trail_note(struct cv_trail *trail, const char *address, const char *election,
                     const char *node, uint64_t token, const char *why, int64_t ago_ns);
 
