@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BUSY_MS 2000
 #define NICE 10 /* of the thread that writes; a tenth of the usual share */
@@ -43,23 +44,35 @@ struct note {
     int64_t wall_ns;
 };
 
-static sqlite3 *trail_open(struct cv_errtext *reterr)
+/* Makes a new file usable. Two processes that begin together may each hold a lock that the other
+ * one needs; SQLite notices that and fails at once, whatever its busy time-out. */
+static bool file_prepare(sqlite3 *db)
 {
-    static const char schema[] =
-        "CREATE TABLE IF NOT EXISTS conclave_seen (address TEXT NOT NULL, election TEXT NOT NULL,"
+    static const char settings_and_schema[] =
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+        " CREATE TABLE IF NOT EXISTS conclave_seen (address TEXT NOT NULL, election TEXT NOT NULL,"
         " token INTEGER NOT NULL, node TEXT NOT NULL, from_wall_ns INTEGER NOT NULL,"
         " to_wall_ns INTEGER, why TEXT NOT NULL DEFAULT '',"
         " PRIMARY KEY (address, election, token)) WITHOUT ROWID";
+    const int64_t give_up_ns = cv__clock_now_ns() + BUSY_MS * INT64_C(1000000);
+    for (;;) {
+        const int code = sqlite3_exec(db, settings_and_schema, NULL, NULL, NULL);
+        if (code != SQLITE_BUSY || cv__clock_now_ns() >= give_up_ns) {
+            return code == SQLITE_OK;
+        }
+        (void)usleep(1000); /* woken early, it tries earlier */
+    }
+}
+
+static sqlite3 *trail_open(struct cv_errtext *reterr)
+{
     char *path;
     if (cv__place_file("history.db", &path, reterr) != CV_OK) {
         return NULL;
     }
     sqlite3 *db = NULL;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK ||
-        sqlite3_busy_timeout(db, BUSY_MS) != SQLITE_OK ||
-        sqlite3_exec(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", NULL, NULL,
-                     NULL) != SQLITE_OK ||
-        sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK) {
+        sqlite3_busy_timeout(db, BUSY_MS) != SQLITE_OK || !file_prepare(db)) {
         (void)cv__fail(reterr, CV_E_STORE, "cannot use '%s': %s", path,
                        db != NULL ? sqlite3_errmsg(db) : "out of memory");
         (void)sqlite3_close(db);

@@ -85,10 +85,51 @@ static void notes_are_written_while_the_trail_is_open(void **unused)
     cv__trail_close(trail);
 }
 
+static void count_past(void *user, const struct cv_store_past *past)
+{
+    (void)past;
+    ++*(uint32_t *)user;
+}
+
+/* The contenders of a machine may all begin at the same time, and somebody may ask meanwhile. */
+static void nothing_is_lost_while_several_make_the_file(void **unused)
+{
+    (void)unused;
+    static const struct cv_store_kind without_trail;
+    struct cv_trail *trails[6];
+    struct cv_shared_list lists[COUNT_OF(trails)] = {0}; /* a thread for each trail */
+    struct cv_errtext why;
+    for (uint32_t round = 0; round < test_scale(20); round++) {
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < COUNT_OF(trails); i++) {
+            const char election[] = {(char)('a' + i), '\0'};
+            assert_int_equal(cv__trail_open(&loop, &lists[i], &trails[i], &why), CV_OK);
+            cv__trail_note(trails[i], ADDRESS, election, "n", 1, NULL, 0);
+        }
+        for (uint32_t i = 0; i < COUNT_OF(trails); i++) {
+            cv__trail_close(trails[i]); /* now its thread writes */
+        }
+        const int read = cv__trail_read(&without_trail, ADDRESS, "a", count_past, &found, &why);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        assert_int_equal(read, CV_OK);
+        found = 0;
+        for (uint32_t i = 0; i < COUNT_OF(trails); i++) {
+            const char election[] = {(char)('a' + i), '\0'};
+            assert_int_equal(
+                cv__trail_read(&without_trail, ADDRESS, election, count_past, &found, &why), CV_OK);
+        }
+        assert_int_equal(found, COUNT_OF(trails));
+        assert_int_equal(test_folder_remove(folder), 0);
+        assert_true(test_folder_make(folder) && setenv("CONCLAVE_STATE", folder, 1) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(leadership_does_not_end_before_it_began, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_lost_while_several_make_the_file, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(notes_are_written_while_the_trail_is_open, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
