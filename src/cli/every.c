@@ -95,7 +95,8 @@ void cv__every_close(struct cv_every *every)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Complains once that the store cannot be used, and again only after it could be used. */
+/* Complains once that the store cannot be used, and again only after it could be used: where a run
+ * is to be written, reading is not enough. */
 static enum cv_every_outcome later(struct cv_every *every, const struct cv_errtext *error)
 {
     if (!every->has_wrong) {
@@ -113,7 +114,6 @@ static bool runs_fetch(struct cv_every *every, struct cv_errtext *reterr)
                          every->patience_ms, &verdict, reterr) != CV_OK) {
         return false;
     }
-    every->has_wrong = false;
     cv__runs_read(every->stored.text, &every->runs);
     return true;
 }
@@ -212,7 +212,11 @@ enum cv_every_outcome cv__every_begin(struct cv_every *every, uint64_t token)
                                      .start_ms = cv__clock_wall_ns() / NS_PER_MS};
     (void)snprintf(every->run.node, sizeof every->run.node, "%s", every->node);
     every->is_running = true;
-    return every->setting->at_most_once ? run_write(every) : CV_EVERY_GO;
+    if (every->setting->at_most_once) {
+        return run_write(every);
+    }
+    every->has_wrong = false;
+    return CV_EVERY_GO;
 }
 
 enum cv_every_outcome cv__every_end(struct cv_every *every, int status)

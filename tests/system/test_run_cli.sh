@@ -406,6 +406,26 @@ check "the end of a run is recorded at once, not after $shortest ms" [ "$shortes
 fails 127 "cannot run 'no-such-command'" run broken --every 1d --retry 0 -- no-such-command
 fails 1 'failed with status 127 and is not repeated' run broken --every 1d --retry 0 -- true
 run 0 run broken --every 1d --retry 1 -- true
+python3 - <<'PYTHON'
+import sqlite3
+file = sqlite3.connect("state/elections.db", isolation_level=None)
+file.execute("CREATE TRIGGER unwritable BEFORE INSERT ON conclave_runs BEGIN SELECT RAISE(ABORT, 'no'); END")
+PYTHON
+"$CONCLAVE" run unwritable --every 1d -- true 2>told &
+unwritable=$!
+await_leader unwritable
+tries=0
+until "$CONCLAVE" status unwritable --json >out 2>err && python3 -c 'import json, time
+assert time.time() - json.load(open("out"))["since_unix_s"] > 1' 2>/dev/null || [ $tries -ge 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+python3 -c 'import sqlite3
+sqlite3.connect("state/elections.db", isolation_level=None).execute("DROP TRIGGER unwritable")'
+status=0
+wait $unwritable || status=$?
+check 'a run that cannot be written at first is written later' [ $status = 0 ]
+check "that is said once, not $(wc -l <told) times" [ "$(wc -l <told)" = 1 ]
 run 0 run --check job --every 1d -- no-such-command
 fails 2 'unknown store' run --check job --via nowhere: -- true
 fails 2 "not 'never'" run --check job --lease never -- true
