@@ -4,6 +4,7 @@
 #include "core/duration.h"
 #include "core/errors.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,20 @@ static bool is_utc(const char *zone)
     return strcmp(zone, "UTC") == 0;
 }
 
+/* The folders of the zone database, and the lists in it, are no zones. */
+static bool is_zone_file(const char *path)
+{
+    static const char magic[4] = {'T', 'Z', 'i', 'f'};
+    char begin[sizeof magic];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const bool is_zone = fd >= 0 && read(fd, begin, sizeof begin) == (ssize_t)sizeof begin &&
+                         memcmp(begin, magic, sizeof magic) == 0;
+    if (fd >= 0) {
+        (void)close(fd); /* it was only read */
+    }
+    return is_zone;
+}
+
 int cv__period_zone_check(const char *zone, struct cv_errtext *reterr)
 {
     const char *folder = getenv("TZDIR");
@@ -68,7 +83,7 @@ int cv__period_zone_check(const char *zone, struct cv_errtext *reterr)
         snprintf(path, sizeof path, "%s/%s", folder != NULL ? folder : "/usr/share/zoneinfo", zone);
     const bool is_name = zone[0] != '\0' && zone[0] != '/' && zone[0] != '.' &&
                          strstr(zone, "..") == NULL && length < (int)sizeof path;
-    if (!is_utc(zone) && (!is_name || access(path, R_OK) != 0)) {
+    if (!is_utc(zone) && (!is_name || !is_zone_file(path))) {
         return cv__fail(reterr, CV_E_INVALID,
                         "unknown time zone '%s'; write it like Europe/Berlin, or UTC", zone);
     }

@@ -167,8 +167,9 @@ static void bad_periods_are_refused(void **unused)
         struct cv_period_rule r = rules[i];
         assert_int_equal(cv__period_check(&r, &error), CV_E_INVALID);
     }
-    static const char *const zones[] = {"", "Mars/Olympus", "/etc/localtime", "../zoneinfo/UTC",
-                                        "Europe/../UTC"};
+    static const char *const zones[] = {
+        "",       "Mars/Olympus", "/etc/localtime", "../zoneinfo/UTC", "Europe/../UTC",
+        "Europe", "zone.tab"};
     for (uint32_t i = 0; i < COUNT_OF(zones); i++) {
         assert_int_equal(cv__period_zone_check(zones[i], &error), CV_E_INVALID);
     }
