@@ -15,6 +15,8 @@
 #define EVERY_S_MAX (366 * DAY_S)
 #define TOLERANCE_MS_MAX (5 * 60 * INT64_C(1000))
 #define MONDAY_S (4 * DAY_S) /* the first Monday of Unix time */
+/* No zone of today sets its clocks back by more at once. */
+#define REPEATED_S_MAX (3 * INT64_C(3600))
 
 bool cv__period_parse(const char *text, int64_t *ret_s)
 {
@@ -146,17 +148,22 @@ int64_t cv__period_begin_s(const struct cv_period_rule *rule, int64_t wall_ms)
     const int64_t shown_s = at_s + zone_s(at_s);
     const int64_t begin_shown_s = reading_floor(rule, shown_s);
     const int64_t begin_s = at_s - (shown_s - begin_shown_s);
-    /* A day whose midnight is repeated is one day; an hour that is repeated is two. */
-    const int64_t before_s = rule->every_s >= DAY_S ? begin_s - 1 : begin_s;
-    if (zone_s(before_s) == zone_s(at_s)) {
+    /* Clocks that were set back soon before begin_s may have shown this local time once before. */
+    const int64_t now_zone_s = zone_s(at_s);
+    const int64_t from_s = zone_s(begin_s) != now_zone_s ? begin_s : begin_s - REPEATED_S_MAX;
+    if (zone_s(from_s) == now_zone_s) {
         return begin_s;
     }
-    /* The offset of the zone has changed since then. If local time was in the same period just
-     * before the change, that period continues; otherwise this one began with the change. */
-    const int64_t change_s = change_find(before_s, at_s);
+    /* The offset of the zone has changed since then. If local time was already in this period, or
+     * in a later one, just before the change, that period continues: a period longer than the time
+     * that is repeated is run once. Otherwise this one began with the change, or after it. */
+    const int64_t change_s = change_find(from_s, at_s);
     const int64_t old_s = zone_s(change_s - 1);
-    const bool goes_on = reading_floor(rule, change_s - 1 + old_s) == begin_shown_s;
-    return goes_on ? begin_shown_s - old_s : change_s;
+    const int64_t last_shown_s = reading_floor(rule, change_s - 1 + old_s);
+    if (last_shown_s >= begin_shown_s && rule->every_s > old_s - now_zone_s) {
+        return last_shown_s - old_s;
+    }
+    return cv__max64(begin_s, change_s);
 }
 
 const char *cv__period_text(int64_t begin_s, char text[CV_PERIOD_TEXT_BYTES])

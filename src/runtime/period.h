@@ -7,7 +7,9 @@
  * Periods begin by the wall clock: those of a day at midnight, those of an hour at the full hour,
  * those of a week on Monday; each of them `offset` later. So the length must divide a day, or be a
  * whole number of days. When the zone changes its offset (summer time), a day is an hour longer or
- * shorter and stays one period; a repeated hour is two periods, a skipped hour is none.
+ * shorter and stays one period, and so is any period longer than the change, even if the clock
+ * passes its boundary twice. With periods of an hour, a repeated hour is two, and a skipped one is
+ * none.
  *
  * A period is named by the instant at which it begins, in seconds of Unix time: the same on all
  * machines that use the same zone. */

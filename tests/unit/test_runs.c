@@ -102,6 +102,29 @@ static void a_day_with_two_midnights_is_one_day(void **unused)
     assert_begins(&hour, "2026-11-01 05:30", "2026-11-01 05:00");
 }
 
+/* Every minute of the repeated hour and of the hours around it belongs to one period of the day. */
+static void a_boundary_in_the_repeated_hour_is_passed_once(void **unused)
+{
+    (void)unused;
+    static const char *const offsets[] = {"2h", "121min", "150min", "179min"};
+    zone("Europe/Berlin");
+    for (uint32_t i = 0; i < COUNT_OF(offsets); i++) {
+        const struct cv_period_rule day = rule("1d", offsets[i]), half = rule("12h", offsets[i]);
+        const int64_t begin_s = utc("2026-10-25 00:00") + day.offset_s - 2 * HOUR; /* in summer */
+        for (int64_t at_s = utc("2026-10-24 20:00"); at_s < utc("2026-10-25 10:00");
+             at_s += MINUTE) {
+            const int64_t expected_s = at_s < begin_s ? begin_s - DAY : begin_s;
+            assert_int_equal(cv__period_begin_s(&day, at_s * 1000), expected_s);
+            assert_int_equal(cv__period_begin_s(&half, at_s * 1000),
+                             at_s < begin_s ? begin_s - 12 * HOUR : begin_s);
+        }
+    }
+    const struct cv_period_rule two = rule("2h", "0s");
+    assert_begins(&two, "2026-10-25 01:30", "2026-10-25 00:00");
+    assert_begins(&two, "2026-10-25 02:30", "2026-10-25 00:00");
+    assert_begins(&two, "2026-10-25 03:00", "2026-10-25 03:00");
+}
+
 /* 2026-03-29 02:00 +0100 becomes 03:00 +0200, at 01:00 UTC. */
 static void the_beginning_of_summer_time_leaves_out_an_hour(void **unused)
 {
@@ -377,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_zone_moves_the_boundaries),
         cmocka_unit_test(the_end_of_summer_time_makes_a_long_day_and_two_hours),
         cmocka_unit_test(a_day_with_two_midnights_is_one_day),
+        cmocka_unit_test(a_boundary_in_the_repeated_hour_is_passed_once),
         cmocka_unit_test(the_beginning_of_summer_time_leaves_out_an_hour),
         cmocka_unit_test(periods_follow_each_other),
         cmocka_unit_test(bad_periods_are_refused),
