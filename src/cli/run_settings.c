@@ -113,6 +113,10 @@ static bool option_take(struct cv_run_settings *s, int option)
         s->is_check = true;
         return true;
     case OPTION_CLEANUP:
+        if (optarg[strspn(optarg, " \t\n")] == '\0') { /* from an empty variable of the shell */
+            cv__complain("--cleanup takes a command, not '%s'", optarg);
+            return false;
+        }
         s->cleanup = optarg;
         return true;
     case OPTION_CLEANUP_TIME:

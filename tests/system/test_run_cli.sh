@@ -70,6 +70,9 @@ one_line 'a cleanup that fails' 'tidy: the cleanup failed with status 7$'
 run 0 run tidy --lease 1s --cleanup 'sleep 99' --cleanup-time 50ms -- true
 one_line 'a cleanup that hangs' 'tidy: the cleanup failed with status 137; a cleanup that takes longer than'
 fails 127 'cannot run' run tidy --cleanup 'echo clean' -- ./not-there
+for nothing in '' ' '; do
+    fails 2 "--cleanup takes a command, not '$nothing'" run tidy --cleanup "$nothing" -- true
+done
 fails 2 'cleanup-time needs --cleanup' run tidy --cleanup-time 1s -- true
 fails 2 'longer than 0' run tidy --cleanup true --cleanup-time 0 -- true
 fails 2 'grace 2 s and --cleanup-time 1 s together are too long for --lease 5 s.*use 2 s or less, or --lease 7.5 s' \
