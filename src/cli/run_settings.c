@@ -207,12 +207,12 @@ static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
     if (s->grace_ns + s->cleanup_ns > both_ns_max) {
         char cleanup[64] = " is";
         if (s->cleanup != NULL) {
-            (void)snprintf(cleanup, sizeof cleanup, " and --cleanup-time %g s together are",
+            (void)snprintf(cleanup, sizeof cleanup, " and --cleanup-time %gs together are",
                            (double)s->cleanup_ns / 1e9);
         }
-        cv__complain("--grace %g s%s too long for --lease %g s: the command would be "
-                     "stopped before its lease could be renewed; use %s%g s or "
-                     "less, or --lease %g s or more",
+        cv__complain("--grace %gs%s too long for --lease %gs: the command would be "
+                     "stopped before its lease could be renewed; use %s%gs or "
+                     "less, or --lease %gs or more",
                      (double)s->grace_ns / 1e9, cleanup, (double)s->options.lease_ns / 1e9,
                      s->cleanup != NULL ? "" : "--grace ", (double)both_ns_max / 1e9,
                      (double)(s->grace_ns + s->cleanup_ns) / 1e9 * 2.5 *

@@ -75,7 +75,7 @@ for nothing in '' ' '; do
 done
 fails 2 'cleanup-time needs --cleanup' run tidy --cleanup-time 1s -- true
 fails 2 'longer than 0' run tidy --cleanup true --cleanup-time 0 -- true
-fails 2 'grace 2 s and --cleanup-time 1 s together are too long for --lease 5 s.*use 2 s or less, or --lease 7.5 s' \
+fails 2 'grace 2s and --cleanup-time 1s together are too long for --lease 5s.*use 2s or less, or --lease 7.5s' \
     run tidy --grace 2s --cleanup true --cleanup-time 1s -- true
 
 # ---- the command line -----------------------------------------------------------------------------
@@ -115,10 +115,10 @@ done
 fails 2 'lease must be longer than 0 s' run x --lease 0 -- true
 fails 2 'a lease of 0.001 s is too short for sqlite: at least 0.1 s' run x --lease 1ms -- true
 fails 2 'a lease of 25 h is too long: at most 24 h' run x --lease 25h -- true
-fails 2 '--grace 3 s is too long for --lease 5 s' run x --grace 3s -- true
-fails 2 '--grace 1 s is too long for --lease 1 s' run x --lease 1s --grace 1s -- true
+fails 2 '--grace 3s is too long for --lease 5s' run x --grace 3s -- true
+fails 2 '--grace 1s is too long for --lease 1s' run x --lease 1s --grace 1s -- true
 if has_store zookeeper; then # a grant is good for half of the lease there
-    fails 2 '--grace 2 s is too long' run x --grace 2s --via zookeeper://127.0.0.1:1/x -- true
+    fails 2 '--grace 2s is too long' run x --grace 2s --via zookeeper://127.0.0.1:1/x -- true
 fi
 
 # The name may stand anywhere before the command; words after the command's name are its own.
