@@ -33,6 +33,14 @@ struct settings {
 
 #define TABLE_COLUMNS_MIN 105u /* for a table and a short name */
 
+/* strptime() knows how many days the longest month has, but not this one. */
+static bool day_exists(const struct tm *day)
+{
+    struct tm date = {.tm_year = day->tm_year, .tm_mon = day->tm_mon, .tm_mday = day->tm_mday};
+    (void)timegm(&date); /* -1 may be an instant; it moves a day that does not exist */
+    return date.tm_mday == day->tm_mday;
+}
+
 /* 2026-11-16T01:02:03[.5][Z], with a blank for the T and without seconds too; @SECONDS; or a time
  * like 10min or 3d, for that long ago. */
 static bool instant_parse(const char *text, int64_t now_ns, int64_t *ret_ns)
@@ -53,7 +61,7 @@ static bool instant_parse(const char *text, int64_t now_ns, int64_t *ret_ns)
     }
     struct tm local = {.tm_isdst = -1};
     const char *rest = strptime(text, "%Y-%m-%d", &local);
-    if (rest == NULL) {
+    if (rest == NULL || !day_exists(&local)) {
         return false;
     }
     if (*rest == 'T' || *rest == ' ') {

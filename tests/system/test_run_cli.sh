@@ -576,13 +576,13 @@ fi
 # ---- instants -------------------------------------------------------------------------------------
 
 run 0 run x -- sleep 0.3
-for instant in x '' @ @x '2026-13-01' '2026-01-31 14' '2026-01-31 14:00 x' '2026-01-31T' \
+for instant in x '' @ @x '2026-13-01' 2026-02-30 '2026-04-31 14:00' '2026-02-29T14:00Z' '2026-01-31 14' '2026-01-31 14:00 x' '2026-01-31T' \
     '2026-01-31 14:00:05.' '14:00' yesterday; do
     fails 2 "--at takes a time such as '2026-01-31 14:00'" history x --at "$instant"
     fails 2 "--since takes a time such as '2026-01-31 14:00'" history x --since "$instant"
 done
 for instant in '2001-01-31' '2001-01-31 14:00' '2001-01-31T14:00:05' '2001-01-31T14:00:05Z' \
-    '2001-01-31 14:00:05.25' @1000000000 @1000000000.5 10min 36h 3d 1w; do
+    '2001-01-31 14:00:05.25' 2024-02-29 @1000000000 @1000000000.5 10min 36h 3d 1w; do
     fails 1 'no leadership is recorded then' history x --at "$instant"
     run 0 history x --since "$instant"
     check "a header, and one leadership since $instant" [ "$(wc -l <out)" -eq 2 ]
