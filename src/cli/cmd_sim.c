@@ -77,6 +77,7 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
         if (!is_ok) {
             sim_report_failures(world, stdout);
         }
+        sim_report_delays(world, stdout);
         (void)printf("%s\n", sim_report_verdict(world));
     } else if (settings->is_quiet) {
         sim_report_failures(world, stdout);

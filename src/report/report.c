@@ -360,35 +360,64 @@ static const struct cv_option *option_find(const struct cv_protocol *protocol, c
     return option->name != NULL ? option : NULL;
 }
 
-/* Does the protocol have a profile for networks with such delays? */
-static bool is_for_wan(const struct sim_world *w)
+/* Options that a hint may name; NULL: not this one. */
+struct hint {
+    const char *profile, *delta, *heartbeat;
+};
+
+/* Does the protocol accept them, and is then no message too late? */
+static bool hint_is_enough(const struct hint *hint, const struct sim_world *w)
 {
-    struct cv_config wan;
-    cv_config_init(&wan, w->protocol, /* self= */ 1, w->node_count);
-    return option_find(w->protocol, "profile") != NULL &&
-           cv_config_set(&wan, w->protocol, "profile", "wan", NULL) == CV_OK &&
-           cv_core_configure(w->protocol, &wan, NULL) == CV_OK &&
-           w->protocol->timely_ns(&wan) >= w->messages.late_max_ns;
+    const char *const options[][2] = {
+        {"profile", hint->profile}, {"delta", hint->delta}, {"heartbeat", hint->heartbeat}};
+    struct cv_config config;
+    cv_config_init(&config, w->protocol, /* self= */ 1, w->node_count);
+    for (uint32_t i = 0; i < COUNT_OF(options); i++) {
+        const char *value = options[i][1];
+        if (value != NULL &&
+            cv_config_set(&config, w->protocol, options[i][0], value, NULL) != CV_OK) {
+            return false;
+        }
+    }
+    return cv_core_configure(w->protocol, &config, NULL) == CV_OK &&
+           w->protocol->timely_ns(&config) >= w->messages.late_max_ns;
 }
 
-/* If late messages are common, the cause is not a fault: the scenario's delays contradict the
- * protocol's options. */
-static void text_delay_hint(const struct sim_world *w, FILE *out)
+void sim_report_delays(const struct sim_world *w, FILE *out)
 {
     const struct cv_option *delta = option_find(w->protocol, "delta");
-    if (delta == NULL || w->messages.late_count < w->messages.count / 10) {
+    const uint64_t late = w->messages.late_count;
+    if (delta == NULL || late == 0 || late < w->messages.count / 10) {
         return;
     }
     const int64_t delta_ns = w->scenario->config.option[delta - w->protocol->options];
     const int64_t timely_ns = w->properties.setting.delta_ns;
-    char rtt[CV_DURATION_TEXT_BYTES], now[CV_DURATION_TEXT_BYTES], better[CV_DURATION_TEXT_BYTES];
     /* delta, multiplied by how much too late the slowest message was, in whole milliseconds. */
     const double needed_ns = (double)delta_ns * (double)w->messages.late_max_ns / (double)timely_ns;
     const int64_t better_ns = ((int64_t)needed_ns / NS_PER_MS + 1) * NS_PER_MS;
-    (void)fprintf(out, "  rtt %s but delta %s: try %s%s\n",
+    const int64_t beat_ns = (better_ns / 10 / NS_PER_MS + 1) * NS_PER_MS;
+    char rtt[CV_DURATION_TEXT_BYTES], now[CV_DURATION_TEXT_BYTES];
+    char better[CV_DURATION_TEXT_BYTES], beat[CV_DURATION_TEXT_BYTES];
+    (void)cv__duration_format(better_ns, better);
+    (void)cv__duration_format(beat_ns, beat);
+    (void)fprintf(out, "  rtt %s but delta %s",
                   cv__duration_format(2 * w->messages.late_max_ns, rtt),
-                  cv__duration_format(delta_ns, now), is_for_wan(w) ? "profile=wan" : "delta=",
-                  is_for_wan(w) ? "" : cv__duration_format(better_ns, better));
+                  cv__duration_format(delta_ns, now));
+    const struct hint hints[] = {{.profile = "wan"},
+                                 {.delta = better},
+                                 {.profile = "wan", .delta = better},
+                                 {.profile = "wan", .delta = better, .heartbeat = beat}};
+    uint32_t i = 0;
+    while (i < COUNT_OF(hints) && !hint_is_enough(&hints[i], w)) {
+        i++;
+    }
+    if (i < COUNT_OF(hints)) {
+        (void)fprintf(out, ": try%s%s%s%s%s", hints[i].profile != NULL ? " profile=wan" : "",
+                      hints[i].delta != NULL ? " delta=" : "", hints[i].delta != NULL ? better : "",
+                      hints[i].heartbeat != NULL ? " heartbeat=" : "",
+                      hints[i].heartbeat != NULL ? beat : "");
+    }
+    (void)fputc('\n', out);
 }
 
 static void text_counts(const struct sim_world *w, FILE *out)
@@ -409,7 +438,7 @@ static void text_counts(const struct sim_world *w, FILE *out)
                       "nothing is judged while they do\n",
                       (unsigned long long)w->messages.late_count,
                       cv__duration_format(w->properties.setting.delta_ns, bound));
-        text_delay_hint(w, out);
+        sim_report_delays(w, out);
     }
     if (w->protocol->sequence_ns != NULL) {
         const struct sim_sequencer *s = &w->sequencer;

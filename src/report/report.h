@@ -14,6 +14,10 @@ void sim_report_text(const struct sim_world *world, FILE *out);
 /* "FAILED" or "ok", and whether nothing that is promised was tested. */
 const char *sim_report_verdict(const struct sim_world *world);
 
+/* One line if late messages are common. The cause is then not a fault: the scenario's delays
+ * contradict the protocol's options. It says which option to change. */
+void sim_report_delays(const struct sim_world *world, FILE *out);
+
 /* A line for each broken promise and unmet expectation, then the events before the first one. */
 void sim_report_failures(const struct sim_world *world, FILE *out);
 

@@ -247,6 +247,7 @@ for option in -q --timeline; do
     run 0 sim $option late-links.scn
     says 'ok, but nothing that is promised was tested$'
 done
+says '  rtt 54ms but delta 2ms: try profile=wan$'
 run 1 sim --quiet wrong.scn
 says '^wrong.scn:5: expect leader 3 by 2s: NO: node 1 follows 4 (seed 1)$'
 run 1 sim -q good.scn wrong.scn good.scn

@@ -423,6 +423,10 @@ static void delays_that_contradict_delta_are_reported(void **unused)
          ": try profile=wan\n"},
         {"protocol bully delta=2ms\nnodes 3\nlink * delay 27ms\nrun 5s\n",
          "  rtt 54ms but delta 2ms: try delta="},
+        {"protocol pole\nnodes 3\nlink * delay 300ms\nrun 5s\n",
+         "  rtt 600ms but delta 2ms: try profile=wan delta=301ms\n"},
+        {"protocol pole\nnodes 3\nlink * delay 3s\nrun 20s\n",
+         "  rtt 6s but delta 2ms: try profile=wan delta=3.001s heartbeat=301ms\n"},
         {"protocol bully\nnodes 3\nlink * delay 1ms\nat 1s slow 100ms for 20ms\nrun 5s\n", NULL},
     };
     for (uint32_t i = 0; i < COUNT_OF(cases); i++) {
