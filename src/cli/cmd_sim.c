@@ -100,10 +100,16 @@ static int run_one(const struct sim_scenario *scenario, const struct settings *s
 static void print_sums(const char *what, uint32_t promises, const struct sim_runner_result *r,
                        bool is_quiet)
 {
-    (void)printf("%s: %llu runs, %llu failed; %llu events, liveness judged %llu times\n", what,
+    bool is_tested = false;
+    for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
+        is_tested = is_tested ||
+                    (i != CV_PROPERTY_ASSERTIONS && (promises & BIT(i)) != 0 && r->judged[i] > 0);
+    }
+    (void)printf("%s: %llu runs, %llu failed; %llu events, liveness judged %llu times%s\n", what,
                  (unsigned long long)r->run_count, (unsigned long long)r->failed_count,
                  (unsigned long long)r->event_count,
-                 (unsigned long long)r->judged[CV_PROPERTY_TERMINATION]);
+                 (unsigned long long)r->judged[CV_PROPERTY_TERMINATION],
+                 is_tested ? "" : "; nothing that is promised was tested");
     if (is_quiet) {
         return;
     }

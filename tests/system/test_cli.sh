@@ -248,6 +248,10 @@ for option in -q --timeline; do
     says 'ok, but nothing that is promised was tested$'
 done
 says '  rtt 54ms but delta 2ms: try profile=wan$'
+run 0 sim --runs 2 -q late-links.scn
+says '2 runs, 0 failed; .* times; nothing that is promised was tested$'
+run 0 sim --runs 2 -q good.scn
+says '2 runs, 0 failed; .* times$'
 run 1 sim --quiet wrong.scn
 says '^wrong.scn:5: expect leader 3 by 2s: NO: node 1 follows 4 (seed 1)$'
 run 1 sim -q good.scn wrong.scn good.scn
