@@ -171,8 +171,8 @@ static void draw_axis(const struct canvas *c)
     const uint32_t step = c->width / 5 > AXIS_STEP_MIN ? c->width / 5 : AXIS_STEP_MIN;
     for (uint32_t at = 0; at + 8 <= c->width; at += step) {
         char label[32];
-        (void)snprintf(label, sizeof label, "|%.3gs",
-                       (double)run_ns * at / c->width / (double)NS_PER_S);
+        const double at_s = (double)run_ns * at / c->width / (double)NS_PER_S;
+        (void)snprintf(label, sizeof label, at_s < 1000 ? "|%.3gs" : "|%.0fs", at_s);
         (void)fprintf(c->out, "%-*s", (int)step, label);
     }
     (void)fputc('\n', c->out);
