@@ -221,19 +221,25 @@ static void list_elections(const struct canvas *c)
     const struct sim_world *w = c->world;
     for (uint32_t i = 0; i < w->history.election_count && i < 30; i++) {
         const struct sim_election *e = &w->history.election[i];
-        if (e->elected_ns < 0) {
-            continue;
+        const int64_t end_ns = end_of_hit(&w->history, e);
+        const bool is_last = i + 1 == w->history.election_count;
+        const bool goes_on = end_ns >= w->scenario->run_ns;
+        if (e->elected_ns < 0 && (e->of == CV_ID_NONE || !is_last || goes_on)) {
+            continue; /* the next one tells of the new leader, or none is needed */
         }
         if (e->of == CV_ID_NONE) {
             (void)fprintf(c->out, "  first leader after %.1f ms\n",
                           (double)(e->elected_ns - e->fault_ns) / 1e6);
             continue;
         }
-        const int64_t end_ns = end_of_hit(&w->history, e);
         (void)fprintf(c->out, "  at %.3fs a fault hits leader %u", (double)e->fault_ns / 1e9,
                       e->of);
         if (end_ns > e->fault_ns) { /* a short pause, or a fault that it does not notice */
             (void)fprintf(c->out, ", which leads until %.3fs", (double)end_ns / 1e9);
+        }
+        if (e->elected_ns < 0) {
+            (void)fprintf(c->out, ": no new one leads until the end of the run\n");
+            continue;
         }
         (void)fprintf(c->out, ": a new one leads after %.1f ms\n",
                       (double)(e->elected_ns - e->fault_ns) / 1e6);

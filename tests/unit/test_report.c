@@ -525,6 +525,17 @@ static void leader_that_survives_a_fault_is_said_to_lead_on(void **unused)
     free(line);
 }
 
+static void crash_without_a_new_leader_is_listed(void **unused)
+{
+    (void)unused;
+    char *line = row_of("protocol pole\nnodes 3\nlink * delay 1ms\n"
+                        "at 1s crash leader\nat 3s crash leader\nrun 6s\n",
+                        "  at 3.000s", 80);
+    assert_has(line, "a fault hits leader");
+    assert_has(line, ": no new one leads until the end of the run");
+    free(line);
+}
+
 static void drawing_keeps_to_its_width(void **unused)
 {
     (void)unused;
@@ -559,6 +570,7 @@ int main(void)
         cmocka_unit_test(leaderships_have_the_scores_of_their_leaders),
         cmocka_unit_test(events_shorter_than_a_character_are_drawn),
         cmocka_unit_test(leader_that_survives_a_fault_is_said_to_lead_on),
+        cmocka_unit_test(crash_without_a_new_leader_is_listed),
         cmocka_unit_test(drawing_keeps_to_its_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
