@@ -6,6 +6,7 @@ zsh too, where it is installed."""
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -167,6 +168,28 @@ def check_reasons():
     point("conclave-explain(1) has the table of reasons", wrong if len(names) > 10 else "no names")
 
 
+def check_sim_fields():
+    """conclave-sim(1) and docs/scenarios.md name every field of `conclave sim --json`."""
+    fields = set()
+    with tempfile.TemporaryDirectory() as folder:
+        by_hand = pathlib.Path(folder) / "hand.scn"
+        by_hand.write_text("protocol bully\nnodes 2\nmanual\nrun 1s\nexpect leader 2 by 1s\n", encoding="utf-8")
+        stories = [next((root / "docs" / "gallery").glob(f"{number}-*.scn")) for number in ("05", "10", "14", "17")]
+        for scenario in (*stories, by_hand):
+            done = subprocess.run([program, "sim", scenario, "--json"], capture_output=True, text=True, check=False)
+            for name, value in json.loads(done.stdout).items():
+                fields.add(name)
+                if name in ("options", "faults"):  # the names of others
+                    continue
+                parts = value.values() if name in ("properties", "final") else [value]
+                for part in value if isinstance(value, list) else parts:
+                    fields |= set(part) if isinstance(part, dict) else set()
+    table = (root / "docs" / "scenarios.md").read_text(encoding="utf-8").split("## JSON")[1].split("One object of")[0]
+    page = page_text(manual / "conclave-sim.1").split(".SH JSON")[1].split(".SH EXIT STATUS")[0]
+    point("docs/scenarios.md has every field of sim --json", sorted(name for name in fields if f"`{name}`" not in table))
+    point("conclave-sim(1) too", sorted(name for name in fields if not re.search(rf"\b{name}\b", page)))
+
+
 def check_traps():
     """docs/traps.md has a row for each of the thirty traps, and the tests that it names exist."""
     text = (root / "docs" / "traps.md").read_text(encoding="utf-8")
@@ -190,6 +213,7 @@ def main():
     check_zsh()
     check_pages()
     check_table()
+    check_sim_fields()
     check_traps()
     check_reasons()
     print(f"1..{len(points)}")
