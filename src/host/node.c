@@ -160,15 +160,38 @@ static void hold_leadership(struct cv_node *node, struct cv_node_host *host,
     deferred->has_majority = leadership->has_majority;
 }
 
-static bool has_held_leadership(const struct cv_node *node, struct cv_node_host *host)
+/* The leadership that waits and was issued last; NULL: none waits. */
+static struct cv_deferred *held_leadership(const struct cv_node *node, struct cv_node_host *host)
 {
     CV_ASSERT(node->gate.count <= node->gate.capacity);
-    for (uint32_t i = 0; i < node->gate.count; i++) {
-        if (cv__gate_at(&node->gate, host->deferred, i)->kind == CV_DEFERRED_LEADERSHIP) {
-            return true;
+    for (uint32_t i = node->gate.count; i > 0; i--) {
+        struct cv_deferred *deferred = cv__gate_at(&node->gate, host->deferred, i - 1);
+        if (deferred->kind == CV_DEFERRED_LEADERSHIP) {
+            return deferred;
         }
     }
-    return false;
+    return NULL;
+}
+
+/* A gain that waits is renewed: it still waits for its own record only. */
+static void renew_held(struct cv_node *node, struct cv_node_host *host, struct cv_deferred *held,
+                       const struct cv_leadership *leadership)
+{
+    const struct cv_list *members = &leadership->members;
+    CV_ASSERT(held->is_self && leadership->is_self);
+    CV_ASSERT(held->token == leadership->token);
+    drop_kept(host, held->kept);
+    held->kept = CV_KEPT_NONE;
+    held->word_count = members->word_count;
+    held->valid_until_ns = leadership->valid_until_ns;
+    held->has_majority = leadership->has_majority;
+    if (members->word_count > 0) {
+        held->kept = host->calls->keep(host->self, members->word,
+                                       members->word_count * sizeof *members->word);
+        if (held->kept == CV_KEPT_NONE) {
+            fail(node, host, "no memory is left for a leadership that waits for the disk");
+        }
+    }
 }
 
 /* A gain waits for the record that it rests on. Beliefs about other leaders wait too, so that an
@@ -177,19 +200,22 @@ static bool has_held_leadership(const struct cv_node *node, struct cv_node_host 
  *
  * - A loss, because no node may continue to lead just because its disk is slow. It cancels a gain
  *   that still waits.
- * - A renewal of a reported leadership. Its record is durable already. Reported after its end, it
- *   would be a second leadership with the same token. */
+ * - A renewal, because the leadership would be over when it is reported, and then begin again with
+ *   the same token. The record of a reported leadership is durable already; a gain that waits is
+ *   replaced by its renewal. */
 static void on_leadership(struct cv_node *node, struct cv_node_host *host,
                           const struct cv_leadership *leadership)
 {
     const bool is_loss = node->is_leading && !leadership->is_self;
     CV_ASSERT(leadership->reason < CV_REASON_COUNT);
-    const bool is_renewal = node->is_leading && leadership->is_self &&
-                            leadership->token == node->told_token &&
-                            !has_held_leadership(node, host);
     if (!leadership->is_self) {
         withdraw_leaderships(node, host, /* only_gains= */ !is_loss);
     }
+    struct cv_deferred *held = held_leadership(node, host);
+    const bool is_renewal = leadership->is_self && held == NULL && node->is_leading &&
+                            leadership->token == node->told_token;
+    const bool renews_held =
+        leadership->is_self && held != NULL && held->is_self && leadership->token == held->token;
     if (cv__gate_is_open(&node->gate) || is_loss) {
         tell_now(node, host, leadership);
     } else if (node->gate.has_failed) {
@@ -198,6 +224,8 @@ static void on_leadership(struct cv_node *node, struct cv_node_host *host,
         }
     } else if (is_renewal) {
         tell_now(node, host, leadership);
+    } else if (renews_held) {
+        renew_held(node, host, held, leadership);
     } else {
         hold_leadership(node, host, leadership);
     }

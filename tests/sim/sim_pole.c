@@ -1,8 +1,9 @@
 /* tests/sim/sim_pole.c - `pole` under every kind of fault, over seeds, and on every small topology.
  *
- * tests/scenario/random has four schedules of random faults for it: everything (pole), clocks far
+ * tests/scenario/random has five schedules of random faults for it: everything (pole), clocks far
  * apart and slow disks (pole-drift), lives shorter than a lease (pole-restarts), epochs reserved in
- * blocks (pole-blocks). Each is run with 3, 5 and 7 nodes. Two more are for leases that change
+ * blocks (pole-blocks), saves and messages that take a third of a lease (pole-slow-disks). Each is
+ * run with 3, 5 and 7 nodes (the last one with 3 and 5). Two more are for leases that change
  * (pole-auto, pole-auto-long). Then every pattern of one-way links between three nodes (T19): where
  * a majority is possible, one node has it, and no other takes it away. CV_TEST_SCALE makes more or
  * fewer runs. */
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-#define SEEDS 2300u /* of each of nine schedules: more than 20,000 runs */
+#define SEEDS 2300u /* of each schedule: more than 20,000 runs in all */
 
 struct schedule {
     const char *name;
@@ -37,8 +38,9 @@ static void keeps_its_promises_under_random_faults(void **state)
                  (unsigned long long)r.failed_count, (unsigned long long)r.run_count,
                  schedule->name, (unsigned long long)r.first_failed_seed, schedule->nodes);
     }
-    assert_true(r.judged[CV_PROPERTY_TERMINATION] >=
-                r.run_count); /* it was quiet for long enough to judge */
+    if (scenario->expect_count > 0) { /* a leader: it was quiet for long enough to judge */
+        assert_true(r.judged[CV_PROPERTY_TERMINATION] >= r.run_count);
+    }
     if (r.run_count >= 30) {
         assert_faults_fired(scenario, &r);
     }
@@ -176,10 +178,23 @@ static void every_majority_is_led_by_its_best(void **unused)
 int main(void)
 {
     static const struct schedule schedules[] = {
-        {"pole", 3},          {"pole", 5},        {"pole", 7},           {"pole-drift", 3},
-        {"pole-drift", 5},    {"pole-drift", 7},  {"pole-restarts", 3},  {"pole-restarts", 5},
-        {"pole-restarts", 7}, {"pole-blocks", 3}, {"pole-blocks", 5},    {"pole-blocks", 7},
-        {"pole-auto", 3},     {"pole-auto", 5},   {"pole-auto-long", 3},
+        {"pole", 3},
+        {"pole", 5},
+        {"pole", 7},
+        {"pole-drift", 3},
+        {"pole-drift", 5},
+        {"pole-drift", 7},
+        {"pole-restarts", 3},
+        {"pole-restarts", 5},
+        {"pole-restarts", 7},
+        {"pole-blocks", 3},
+        {"pole-blocks", 5},
+        {"pole-blocks", 7},
+        {"pole-slow-disks", 3},
+        {"pole-slow-disks", 5},
+        {"pole-auto", 3},
+        {"pole-auto", 5},
+        {"pole-auto-long", 3},
     };
     struct CMUnitTest tests[COUNT_OF(schedules) + 2];
     char names[COUNT_OF(schedules)][80];
