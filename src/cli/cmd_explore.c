@@ -15,6 +15,7 @@
 struct settings {
     struct explore_setting explored;
     struct explore_limits limits;
+    uint32_t budgets; /* a bit for each kind of fault that --budget has named */
     bool is_json, drifts;
     const char *rates;         /* of --drift; NULL: all combinations */
     const char *scenario_path; /* NULL: none is written */
@@ -49,7 +50,7 @@ static int unknown_budget(const char *word)
     return cv__command_unknown("budget", word, known);
 }
 
-static bool parse_one_budget(struct explore_setting *setting, char *word)
+static bool parse_one_budget(struct settings *settings, char *word)
 {
     uint64_t count = 1;
     char *equals = strchr(word, '=');
@@ -61,7 +62,13 @@ static bool parse_one_budget(struct explore_setting *setting, char *word)
     }
     for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
         if (strcmp(word, explore_budget_name((enum explore_budget)i)) == 0) {
-            setting->budget[i] = (uint8_t)count;
+            if ((settings->budgets & BIT(i)) != 0) {
+                (void)cv__wrong_usage("--budget names '%s' twice; for two of them write %s=2", word,
+                                      word);
+                return false;
+            }
+            settings->budgets |= BIT(i);
+            settings->explored.budget[i] = (uint8_t)count;
             return true;
         }
     }
@@ -69,11 +76,11 @@ static bool parse_one_budget(struct explore_setting *setting, char *word)
     return false;
 }
 
-static bool parse_budget(struct explore_setting *setting, char *text)
+static bool parse_budget(struct settings *settings, char *text)
 {
     char *rest = NULL;
     for (char *word = strtok_r(text, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
-        if (!parse_one_budget(setting, word)) {
+        if (!parse_one_budget(settings, word)) {
             return false;
         }
     }
@@ -151,7 +158,7 @@ static bool parse_option(int option, struct settings *settings)
     case 'n':
         return parse_number("--nodes", EXPLORE_NODES_MAX, &explored->node_count);
     case 'b':
-        return parse_budget(explored, optarg);
+        return parse_budget(settings, optarg);
     case 'p':
         return parse_property(explored, optarg);
     case 'o':

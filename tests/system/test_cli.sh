@@ -109,6 +109,7 @@ says '^[0-9]* states, [0-9]* transitions, depth [0-9]*, '
 says '^exhausted: no property that is judged breaks within these bounds'
 run 0 explore bully --budget crash --json
 check 'explore --json says what is exhausted' is_json out 'r["verdict"] == "exhausted" and r["states"] > 0 and r["budget"] == {"crash": 1}'
+refuses "names 'crash' twice; for two of them write crash=2" explore bully --budget crash,loss,crash
 run 2 explore pole -n 3 --budget pause --states 500
 says 'not exhausted: stopped by the number of states (--states)'
 run 2 explore pole -n 3 --budget pause --time 10ms --json
