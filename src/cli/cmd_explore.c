@@ -521,7 +521,7 @@ const struct cv_verb cv__verb_explore = {
         "  -o, --option X=Y an option of the protocol; times also in ticks, as in lease=8t\n"
         "  --delay TICKS    a message takes 1 to TICKS ticks; default 1\n"
         "  --horizon TICKS  treat instants older than this as equal; default 16, lease 24,\n"
-        "                   anon 32, pole 40\n"
+        "                   anon 32, pole 40, more for longer times\n"
         "  --states N       stop after N states; default 100 million\n"
         "  --time T         stop after this time, as in 60s\n"
         "  --memory MB      when this much is used, move waiting states to disk, then stop;\n"

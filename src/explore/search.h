@@ -28,7 +28,7 @@ struct explore_setting {
     uint32_t only; /* CV_PROP bits: judge these, promised or not; 0: all that are promised */
     bool judges_liveness;
     uint32_t delay_max_ticks; /* a message takes 1 to so many ticks */
-    uint32_t horizon_ticks;   /* 0: the protocol's default */
+    uint32_t horizon_ticks;   /* 0: the protocol's default, more if the options have longer times */
     const char *rates;        /* a letter for each node, and for a store: s slow, e exact, f
                                fast; NULL: no drift */
 };

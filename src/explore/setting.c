@@ -14,6 +14,7 @@
 #define TICK_NS NS_PER_MS
 #define DRIFTING_TICK_NS (1200 * NS_PER_US)
 #define DRIFT_PPB 90909091
+#define HORIZON_TIMES 4 /* the horizon has so many times the longest time that was made longer */
 
 /* Sets one option of all nodes, from name=value. */
 static int set_option(struct explore_model *model, const char *text, struct cv_errtext *reterr)
@@ -57,8 +58,10 @@ static int set_defaults(struct explore_model *model, const char *options, struct
     return CV_OK;
 }
 
+/* With the first `option_count` options of the setting. */
 static int configure(struct explore_model *model, const struct explore_setting *setting,
-                     const struct explore_row *row, struct cv_errtext *reterr)
+                     uint32_t option_count, const struct explore_row *row,
+                     struct cv_errtext *reterr)
 {
     for (uint32_t i = 0; i < model->node_count; i++) {
         cv_config_init(&model->config[i], model->protocol, i + 1, model->node_count);
@@ -68,11 +71,43 @@ static int configure(struct explore_model *model, const struct explore_setting *
     if (error == CV_OK && setting->rates != NULL) {
         error = set_defaults(model, row->drifting, reterr);
     }
-    for (uint32_t i = 0; error == CV_OK && i < setting->option_count; i++) {
+    for (uint32_t i = 0; error == CV_OK && i < option_count; i++) {
         error = set_option(model, setting->option[i], reterr);
     }
     for (uint32_t i = 0; error == CV_OK && i < model->node_count; i++) {
         error = cv_core_configure(model->protocol, &model->config[i], reterr);
+    }
+    return error;
+}
+
+/* The longest time that the options of the setting have made longer than by default; 0: none. */
+static int64_t longer_time_ns(const struct explore_model *model, const int64_t *usual)
+{
+    const struct cv_option *options = model->protocol->options;
+    int64_t longest_ns = 0;
+    for (uint32_t i = 0; options[i].name != NULL; i++) {
+        const int64_t ns = model->config[0].option[i];
+        if (options[i].kind == CV_OPTION_TIME && ns > usual[i] && ns > longest_ns) {
+            longest_ns = ns;
+        }
+    }
+    return longest_ns;
+}
+
+/* Configures all nodes. Longer times need a longer horizon, unless the setting has one. */
+static int configure_all(struct explore_model *model, const struct explore_setting *setting,
+                         const struct explore_row *row, struct cv_errtext *reterr)
+{
+    int64_t usual[CV_OPTIONS_MAX];
+    int error = configure(model, setting, 0, row, reterr);
+    if (error != CV_OK) {
+        return error;
+    }
+    memcpy(usual, model->config[0].option, sizeof usual);
+    error = configure(model, setting, setting->option_count, row, reterr);
+    if (error == CV_OK && setting->horizon_ticks == 0) {
+        const int64_t needed_ns = HORIZON_TIMES * longer_time_ns(model, usual);
+        model->horizon_ns = needed_ns > model->horizon_ns ? needed_ns : model->horizon_ns;
     }
     return error;
 }
@@ -182,7 +217,7 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
     model->beyond = row->beyond;
     memcpy(model->budget, setting->budget, sizeof model->budget);
     set_times(model, setting, row);
-    int error = configure(model, setting, row, reterr);
+    int error = configure_all(model, setting, row, reterr);
     if (error == CV_OK) {
         error = set_judged(model, setting, reterr);
     }
