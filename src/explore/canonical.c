@@ -10,22 +10,27 @@
 #define CLASSIC_SMALL "delta=1t heartbeat=2t timeout=5t"
 
 static const struct explore_row rows[] = {
-    {"bully", CLASSIC_SMALL, "", 16, false, 0, 0, NULL, NULL, NULL},
-    {"bully-improved", CLASSIC_SMALL, "", 16, false, 0, 0, NULL, NULL, NULL},
-    {"bully-modified", CLASSIC_SMALL, "", 16, false, 0, 0, NULL, NULL, NULL},
-    {"ring", CLASSIC_SMALL, "", 16, false, 0, 0, explore_canonical_ring, NULL, NULL},
-    {"ring-modified", CLASSIC_SMALL, "", 16, false, 0, 0, explore_canonical_ring, NULL, NULL},
-    {"pole", "delta=1t sigma=0t heartbeat=2t timeout=5t lease=8t round=3t",
+    {"bully", explore_classic_timers, CLASSIC_SMALL, "", 16, false, 0, 0, NULL, NULL, NULL},
+    {"bully-improved", explore_classic_timers, CLASSIC_SMALL, "", 16, false, 0, 0, NULL, NULL,
+     NULL},
+    {"bully-modified", explore_classic_timers, CLASSIC_SMALL, "", 16, false, 0, 0, NULL, NULL,
+     NULL},
+    {"ring", explore_classic_timers, CLASSIC_SMALL, "", 16, false, 0, 0, explore_canonical_ring,
+     NULL, NULL},
+    {"ring-modified", explore_classic_timers, CLASSIC_SMALL, "", 16, false, 0, 0,
+     explore_canonical_ring, NULL, NULL},
+    {"pole", explore_pole_timers, "delta=1t sigma=0t heartbeat=2t timeout=5t lease=8t round=3t",
      "timeout=6t lease=10t round=4t",
      40 /* four leases: slowness of a claim counts up to two, and half of it is recorded */, true,
      4, 40 /* it waits for a slow disk up to 40 leases */, explore_canonical_pole,
      explore_pole_is_beyond, EXPLORE_POLE_BEYOND},
-    {"lease", "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t",
+    {"lease", explore_lease_timers,
+     "lease=9t renew=3t retry=1t retry-max=2t timeout=3t poll=9t rest=11t",
      "lease=12t poll=12t rest=14t", 24, false, 0, 0, explore_canonical_lease, NULL, NULL},
-    {"anon", "eta=2t eps=8t sequencer-time=2t R=2", "eps=24t", 32, false, 0, 0,
+    {"anon", explore_anon_timers, "eta=2t eps=8t sequencer-time=2t R=2", "eps=24t", 32, false, 0, 0,
      explore_canonical_anon, NULL, NULL},
-    {"local", "delta=2t ep=2t sigma=0t expires=7t lock=8t", "delta=4t ep=1t expires=10t lock=14t",
-     16, true, 1, 0, explore_canonical_local, NULL, NULL},
+    {"local", explore_local_timers, "delta=2t ep=2t sigma=0t expires=7t lock=8t",
+     "delta=4t ep=1t expires=10t lock=14t", 16, true, 1, 0, explore_canonical_local, NULL, NULL},
 };
 
 const struct explore_row *explore_row_find(const struct cv_protocol *protocol)

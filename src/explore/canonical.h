@@ -16,12 +16,13 @@
 
 struct explore_row {
     const char *protocol;
-    const char *options;    /* as in name=value name=value; times in ticks: 2t */
-    const char *drifting;   /* added if clocks drift by 1/11, which needs longer times */
-    uint32_t horizon_ticks; /* cores do not distinguish instants that are older than this */
-    bool uses_bounds;       /* its core uses the bound on a message's delay, ... */
-    uint32_t bound_deltas;  /* ... and does not distinguish bounds above so many delta */
-    uint32_t slow_ticks;    /* a slow save takes at most so long; 0: any time */
+    const char *const *timers; /* their names in the core's sources: CV_TIMERS_MAX, or NULL */
+    const char *options;       /* as in name=value name=value; times in ticks: 2t */
+    const char *drifting;      /* added if clocks drift by 1/11, which needs longer times */
+    uint32_t horizon_ticks;    /* cores do not distinguish instants that are older than this */
+    bool uses_bounds;          /* its core uses the bound on a message's delay, ... */
+    uint32_t bound_deltas;     /* ... and does not distinguish bounds above so many delta */
+    uint32_t slow_ticks;       /* a slow save takes at most so long; 0: any time */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);
     /* If a number may grow for ever: worlds that are not explored, and their description. */
     bool (*is_beyond)(const struct explore_model *model, struct explore_world *world);
@@ -71,7 +72,12 @@ void explore_tokens_replace(struct explore_world *world, struct explore_tokens *
 void explore_canonical_tokens(const struct explore_model *model, struct explore_world *world,
                               struct explore_tokens *tokens);
 
-/* The functions of single protocols. */
+/* The names of timers, and the functions, of single protocols. */
+extern const char *const explore_classic_timers[CV_TIMERS_MAX];
+extern const char *const explore_pole_timers[CV_TIMERS_MAX];
+extern const char *const explore_lease_timers[CV_TIMERS_MAX];
+extern const char *const explore_anon_timers[CV_TIMERS_MAX];
+extern const char *const explore_local_timers[CV_TIMERS_MAX];
 #define EXPLORE_POLE_BEYOND "epochs of two processes that are more than 24 apart"
 void explore_canonical_ring(const struct explore_model *model, struct explore_world *world);
 void explore_canonical_pole(const struct explore_model *model, struct explore_world *world);

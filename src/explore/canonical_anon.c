@@ -9,6 +9,12 @@
 
 #include <string.h>
 
+const char *const explore_anon_timers[CV_TIMERS_MAX] = {
+    [ANON_TIMER_HEARTBEAT] = "heartbeat", [ANON_TIMER_SUSPECT] = "suspect",
+    [ANON_TIMER_QUERY] = "query",         [ANON_TIMER_TELL] = "tell",
+    [ANON_TIMER_RESUME] = "resume",
+};
+
 #define SENT 1000u
 #define REQUEST 64u
 #define OLDEST (REQUEST - 16u)

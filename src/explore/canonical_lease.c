@@ -9,6 +9,11 @@
 
 #include <string.h>
 
+const char *const explore_lease_timers[CV_TIMERS_MAX] = {
+    [LEASE_TIMER_TURN] = "turn",
+    [LEASE_TIMER_END] = "end",
+};
+
 #define REQUEST 64u /* a multiple of the ring's size, larger than it */
 #define OLDEST (REQUEST - 2 * LEASE_REQUESTS_KEPT)
 _Static_assert(REQUEST % LEASE_REQUESTS_KEPT == 0, "it always has the same slot of the ring");

@@ -4,6 +4,11 @@
 #include "protocols/local_alive.h"
 #include "protocols/local_state.h"
 
+const char *const explore_local_timers[CV_TIMERS_MAX] = {
+    [LOCAL_TIMER_ALIVE] = "alive", [LOCAL_TIMER_RELEASE] = "release", [LOCAL_TIMER_LAPSE] = "lapse",
+    [LOCAL_TIMER_LOCK] = "lock",   [LOCAL_TIMER_COLLATE] = "collate",
+};
+
 /* Indices of the fields of messages: LOCAL_ELECTION_FIELDS, LOCAL_RELEASE_FIELDS and REPLY. */
 enum {
     WORD_LIFE = 0,

@@ -9,6 +9,12 @@
 
 #include <string.h>
 
+const char *const explore_pole_timers[CV_TIMERS_MAX] = {
+    [POLE_TIMER_RETRY] = "retry", [POLE_TIMER_ELECT] = "elect", [POLE_TIMER_SILENCE] = "silence",
+    [POLE_TIMER_BEAT] = "beat",   [POLE_TIMER_CLAIM] = "claim", [POLE_TIMER_PROMISE] = "promise",
+    [POLE_TIMER_PROBE] = "probe", [POLE_TIMER_BACK] = "back",
+};
+
 #define EPOCHS_APART_MAX 24u        /* as EXPLORE_POLE_BEYOND says */
 #define SEQ 192u                    /* a multiple of the ring's size, larger than it */
 #define OLD (SEQ - POLE_BEATS_KEPT) /* of a heartbeat whose answer does not count */

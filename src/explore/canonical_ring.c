@@ -8,6 +8,13 @@
 
 #include <string.h>
 
+const char *const explore_classic_timers[CV_TIMERS_MAX] = {
+    [CLASSIC_TIMER_HEARTBEAT] = "heartbeat",
+    [CLASSIC_TIMER_SUSPECT] = "suspect",
+    [CLASSIC_TIMER_ELECTION] = "election",
+    [HOP_TIMER] = "hop",
+};
+
 struct ring_head { /* the states of both rings begin with it */
     struct classic c;
     struct hop hop;

@@ -597,7 +597,9 @@ static const char *const act_verbs[EXPLORE_ACT_COUNT] = {
 
 static void describe_timer(struct explore_model *model, const struct explore_choice *choice)
 {
-    explore_tell(model, "node %u: timer %u%s", choice->node + 1u, choice->what,
+    const char *name = model->timers[choice->what];
+    explore_tell(model, "node %u: timer %u%s%s%s%s", choice->node + 1u, choice->what,
+                 name != NULL ? " (" : "", name != NULL ? name : "", name != NULL ? ")" : "",
                  choice->act == EXPLORE_ACT_TIMER         ? ""
                  : choice->act == EXPLORE_ACT_TIMER_CRASH ? ", and it crashes at its record"
                  : choice->act == EXPLORE_ACT_TIMER_SLOW  ? ", and its disk is slow"

@@ -213,6 +213,7 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
     model->tick_ns = setting->rates != NULL ? DRIFTING_TICK_NS : TICK_NS;
     model->uses_bounds = row->uses_bounds;
     model->canonical = row->canonical;
+    model->timers = row->timers;
     model->is_beyond = row->is_beyond;
     model->beyond = row->beyond;
     memcpy(model->budget, setting->budget, sizeof model->budget);

@@ -105,8 +105,9 @@ struct explore_model {
     uint8_t budget[EXPLORE_BUDGET_COUNT]; /* at the beginning */
     void (*canonical)(const struct explore_model *model, struct explore_world *world);
     bool (*is_beyond)(const struct explore_model *model, struct explore_world *world);
-    const char *beyond;   /* describes the worlds that are not explored */
-    bool has_been_beyond; /* some of these were met */
+    const char *beyond;        /* describes the worlds that are not explored */
+    bool has_been_beyond;      /* some of these were met */
+    const char *const *timers; /* the names of the protocol's timers; some may be NULL */
 
     struct explore_shape shape[EXPLORE_TYPES_MAX];
     size_t core_bytes, node_bytes, fixed_bytes, message_bytes;

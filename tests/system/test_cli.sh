@@ -124,6 +124,7 @@ refuses "explored. belongs to another search" explore pole --budget crash --resu
 run 1 explore bully --budget partition --property at-most-one-leader --scenario two.scn --trace two.trace
 says '^broken: at-most-one-leader: '
 says 'node 1 LEADS with token 2 (elected)'
+says 'node 1: timer 1 (suspect)$'
 run 0 sim -q two.scn
 check 'explore --trace writes what sim reads' grep -q '"event": "broken", "property": "at-most-one-leader"' two.trace
 run 1 explore ring --budget late --property at-most-one-leader --scenario late.scn
