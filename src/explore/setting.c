@@ -142,19 +142,40 @@ static void set_times(struct explore_model *model, const struct explore_setting 
     (CV_PROP(AGREEMENT) | CV_PROP(TERMINATION) | CV_PROP(STABILITY) | \
      CV_PROP(COMMUNICATION_EFFICIENT) | CV_PROP(RIGHTFUL_LEADER))
 
+/* Only `local` promises these: its leaders report who supports them. */
+#define OF_SUPPORT \
+    (CV_PROP(SUPPORT_ONE) | CV_PROP(LEADER_SELF_SUPPORT) | CV_PROP(PARTITIONS_DISJOINT))
+
+/* Why this property, of those that were asked for, would never be judged; NULL: it is judged. A
+ * search that judges nothing must not report success. */
+static const char *why_not_judged(const struct explore_model *model, uint32_t promises,
+                                  uint32_t property)
+{
+    const uint32_t can = SAFETY | LIVENESS | CV_PROP(ASSERTIONS);
+    if ((can & BIT(property)) == 0) {
+        return "it depends on who has been connected to whom, which is not part of an explored "
+               "state";
+    }
+    if ((OF_SUPPORT & ~promises & BIT(property)) != 0) {
+        return "leaders of this protocol do not report who supports them";
+    }
+    if (property == CV_PROPERTY_RIGHTFUL_LEADER && model->protocol->rightful == CV_RIGHTFUL_ANY) {
+        return "this protocol does not say which process should lead";
+    }
+    return NULL;
+}
+
 static int set_judged(struct explore_model *model, const struct explore_setting *setting,
                       struct cv_errtext *reterr)
 {
-    const uint32_t can = SAFETY | LIVENESS | CV_PROP(ASSERTIONS);
     uint32_t promises;
     uint32_t assumes;
     cv__core_contract(model->protocol, &model->config[0], &promises, &assumes);
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
-        if ((setting->only & ~can & BIT(i)) != 0) {
-            return cv__fail(reterr, CV_E_INVALID,
-                            "%s is not explored: it depends on who has been "
-                            "connected to whom, which is not part of an explored state",
-                            cv_property_name(i));
+        const char *why = (setting->only & BIT(i)) != 0 ? why_not_judged(model, promises, i) : NULL;
+        if (why != NULL) {
+            return cv__fail(reterr, CV_E_INVALID, "%s is not explored: %s", cv_property_name(i),
+                            why);
         }
     }
     model->judges_liveness = setting->judges_liveness || (setting->only & LIVENESS) != 0;

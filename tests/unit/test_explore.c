@@ -226,6 +226,13 @@ static void refuses_what_it_cannot_explore(void **unused)
     setting.only = CV_PROP(TIMELINESS);
     assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
     assert_non_null(strstr(why.text, "timeliness"));
+    setting = small("pole");
+    setting.only = CV_PROP(SUPPORT_ONE);
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    assert_non_null(strstr(why.text, "support-one"));
+    setting.only = CV_PROP(RIGHTFUL_LEADER);
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    assert_non_null(strstr(why.text, "rightful-leader"));
     setting = small("bully");
     setting.option[setting.option_count++] = "heartbeat";
     assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
