@@ -50,6 +50,13 @@ static bool message_must_arrive(const struct explore_model *model, const struct 
                               explore_now_ns(EXPLORE_REAL) + model->period_ns[m->to];
 }
 
+/* Not only by the next tick: with a slow clock a message that is sent now may have to arrive before
+ * the receiver's next tick, and must not be dropped at this one. */
+static bool message_has_arrived(const struct explore_model *model, const struct explore_message *m)
+{
+    return !m->is_late && m->sent_ns + model->delay_max_ns <= explore_now_ns(EXPLORE_REAL);
+}
+
 static bool is_same_message(const struct explore_model *model, uint32_t a, uint32_t b)
 {
     struct explore_world *w = model->world;
@@ -111,7 +118,7 @@ static void drop_overdue(struct explore_model *model, uint32_t node, uint32_t ke
     uint32_t overdue = 0;
     for (uint32_t i = 0; i < model->world->h.message_count;) {
         const struct explore_message *m = explore_message_at(model, model->world, i);
-        const bool is_overdue = m->to == node && m->deferred == 0 && message_must_arrive(model, m);
+        const bool is_overdue = m->to == node && m->deferred == 0 && message_has_arrived(model, m);
         if (is_overdue && ++overdue > keep) {
             explore_message_remove(model, i);
         } else {

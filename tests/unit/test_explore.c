@@ -610,6 +610,20 @@ static void a_bit_state_search_is_never_called_exhaustive(void **unused)
     assert_in_range(r.progress.states, alone.progress.states * 9 / 10, alone.progress.states);
 }
 
+/* A message that is sent at a tick of a slow clock comes before the next one, as with exact clocks:
+ * meanwhile its receiver may start again. */
+static void slow_clocks_of_one_rate_are_like_exact_ones(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = small("pole");
+    setting.budget[EXPLORE_CRASH] = 1;
+    setting.budget[EXPLORE_RECOVER] = 1;
+    setting.rates = "ee";
+    const uint64_t exact = exhaust(&setting);
+    setting.rates = "ss";
+    assert_int_equal(exhaust(&setting), exact);
+}
+
 /* With clocks at the bound on drift, nobody leads too long. */
 static void slow_and_fast_clocks_break_nothing(void **unused)
 {
@@ -661,6 +675,7 @@ int main(void)
         cmocka_unit_test(an_interrupt_ends_it_with_a_partial_verdict),
         cmocka_unit_test(a_bit_state_search_is_never_called_exhaustive),
         cmocka_unit_test(slow_and_fast_clocks_break_nothing),
+        cmocka_unit_test(slow_clocks_of_one_rate_are_like_exact_ones),
     };
     if (getenv("CV_TEST_VALGRIND") != NULL) {
         cmocka_set_test_filter("a_*"); /* the others search for minutes there */
