@@ -1,21 +1,26 @@
 /* src/explore/checkpoint.c - saves and restores a search; see checkpoint.h. */
 #include "explore/checkpoint.h"
 
+#include "base/memory.h"
 #include "core/errors.h"
+#include "explore/pack.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
+#define BEGINNING "conclave explore 6: "
 #define LINE_BYTES 1024
+#define HASHED_BYTES (1u << 16) /* at a time */
 
 /* Everything that the worlds of a search depend on. */
 static void name_search(const struct explore_model *model, char *ret_line)
 {
     size_t length =
         (size_t)snprintf(ret_line, LINE_BYTES,
-                         "conclave explore 4: %s n=%u judged=%x%s delay=%lld..%lld horizon=%lld "
-                         "bytes=%zu+%zu core=%zu",
+                         BEGINNING "%s n=%u judged=%x%s delay=%lld..%lld horizon=%lld "
+                                   "bytes=%zu+%zu core=%zu",
                          model->protocol->name, model->node_count, model->judged,
                          model->judges_liveness ? " settle" : "", (long long)model->delay_min_ns,
                          (long long)model->delay_max_ns, (long long)model->horizon_ns,
@@ -32,6 +37,49 @@ static void name_search(const struct explore_model *model, char *ret_line)
                                    (long long)model->config[0].option[i]);
     }
     CV_ASSERT(length < LINE_BYTES - 1);
+}
+
+/* The hash of the next `count` bytes; false: there are fewer. */
+static bool hash_bytes(FILE *in, uint64_t count, uint64_t *ret_hash)
+{
+    uint8_t *bytes = cv__allocate(1, HASHED_BYTES);
+    uint64_t hash = 0;
+    uint64_t left = count;
+    while (left > 0) {
+        const size_t wanted = left < HASHED_BYTES ? (size_t)left : HASHED_BYTES;
+        if (fread(bytes, 1, wanted, in) != wanted) {
+            break;
+        }
+        hash = explore_hash_word(explore_hash(bytes, wanted) ^ hash, left);
+        left -= wanted;
+    }
+    free(bytes);
+    *ret_hash = hash;
+    return left == 0;
+}
+
+/* The hash of all but the last word, which is where it is kept. */
+static bool hash_file(FILE *file, uint64_t *ret_hash)
+{
+    const long end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    return end >= (long)sizeof *ret_hash && fseek(file, 0, SEEK_SET) == 0 &&
+           hash_bytes(file, (uint64_t)end - sizeof *ret_hash, ret_hash);
+}
+
+/* A search of another version of the cores must not continue this one. 0: not known. */
+static uint64_t program_hash(void)
+{
+    uint64_t hash = 0;
+    FILE *program = fopen("/proc/self/exe", "rb");
+    if (program != NULL) {
+        const long end = fseek(program, 0, SEEK_END) == 0 ? ftell(program) : -1;
+        if (end < 0 || fseek(program, 0, SEEK_SET) != 0 ||
+            !hash_bytes(program, (uint64_t)end, &hash)) {
+            hash = 0;
+        }
+        (void)fclose(program);
+    }
+    return hash;
 }
 
 static bool write_visited(const struct explore_visited *v, FILE *out)
@@ -78,11 +126,37 @@ static bool read_state(struct explore_state *state, FILE *in, FILE *steps)
     return is_ok && explore_queue_read(&state->level, in) && explore_queue_read(&state->next, in);
 }
 
-int explore_checkpoint_read(const struct explore_model *model, struct explore_state *state,
-                            const char *path, struct cv_errtext *reterr)
+/* What is wrong with the beginning of a file; NULL: nothing. */
+static const char *wrong_beginning(const struct explore_model *model, FILE *in)
 {
     char wanted[LINE_BYTES];
     char line[LINE_BYTES] = "";
+    uint64_t program;
+    name_search(model, wanted);
+    if (fread(line, sizeof line, 1, in) != 1 || fread(&program, sizeof program, 1, in) != 1 ||
+        memchr(line, 0, sizeof line) == NULL || strncmp(line, BEGINNING, strlen(BEGINNING)) != 0) {
+        return "is not a search saved by this version of conclave explore";
+    }
+    if (strcmp(line, wanted) != 0) {
+        return "belongs to another search";
+    }
+    return program == program_hash()
+               ? NULL
+               : "was saved by another build of this program, and cannot be continued by this one";
+}
+
+static bool is_whole(FILE *in)
+{
+    const long at = ftell(in);
+    uint64_t hash;
+    uint64_t kept;
+    return at >= 0 && hash_file(in, &hash) && fread(&kept, sizeof kept, 1, in) == 1 &&
+           kept == hash && fseek(in, at, SEEK_SET) == 0;
+}
+
+int explore_checkpoint_read(const struct explore_model *model, struct explore_state *state,
+                            const char *path, struct cv_errtext *reterr)
+{
     FILE *in = fopen(path, "rb");
     if (in == NULL && errno == ENOENT) {
         return CV_OK;
@@ -94,36 +168,45 @@ int explore_checkpoint_read(const struct explore_model *model, struct explore_st
         }
         return cv__fail(reterr, CV_E_STORE, "cannot read '%s': %s", path, strerror(errno));
     }
-    name_search(model, wanted);
-    const bool is_same = fread(line, sizeof line, 1, in) == 1 && memchr(line, 0, sizeof line) &&
-                         strcmp(line, wanted) == 0;
-    const bool is_read = is_same && read_state(state, in, steps);
+    const char *wrong = wrong_beginning(model, in);
+    if (wrong == NULL && !(is_whole(in) && read_state(state, in, steps))) {
+        wrong = "is damaged and cannot be continued";
+    }
     (void)fclose(in);
     (void)fclose(steps);
-    if (!is_same) {
-        return cv__fail(reterr, CV_E_MALFORMED, "'%s' belongs to another search", path);
-    }
-    return is_read ? CV_OK : cv__fail(reterr, CV_E_MALFORMED, "'%s' ends too early", path);
+    return wrong == NULL
+               ? CV_OK
+               : cv__fail(reterr, CV_E_MALFORMED, "'%s' %s; delete it to begin again", path, wrong);
+}
+
+static bool write_all(const struct explore_model *model, struct explore_state *state, FILE *out)
+{
+    char line[LINE_BYTES] = "";
+    const uint64_t program = program_hash();
+    uint64_t hash = 0;
+    name_search(model, line);
+    return fwrite(line, sizeof line, 1, out) == 1 &&
+           fwrite(&program, sizeof program, 1, out) == 1 &&
+           fwrite(&state->depth, sizeof state->depth, 1, out) == 1 &&
+           fwrite(&state->transitions, sizeof state->transitions, 1, out) == 1 &&
+           fwrite(&state->earlier_s, sizeof state->earlier_s, 1, out) == 1 &&
+           fwrite(&state->is_beyond, sizeof state->is_beyond, 1, out) == 1 &&
+           write_visited(&state->visited, out) &&
+           explore_queue_write(&state->level, &state->spool, out) &&
+           explore_queue_write(&state->next, &state->spool, out) &&
+           fwrite(&hash, sizeof hash, 1, out) == 1 && hash_file(out, &hash) &&
+           fseek(out, -(long)sizeof hash, SEEK_END) == 0 && fwrite(&hash, sizeof hash, 1, out) == 1;
 }
 
 int explore_checkpoint_write(const struct explore_model *model, struct explore_state *state,
                              const char *path, struct cv_errtext *reterr)
 {
-    char line[LINE_BYTES] = "";
     char other[PATH_MAX];
-    name_search(model, line);
     if (snprintf(other, sizeof other, "%s.new", path) >= (int)sizeof other) {
         return cv__fail(reterr, CV_E_STORE, "cannot write '%s': its name is too long", path);
     }
-    FILE *out = fopen(other, "wb");
-    bool is_ok = out != NULL && fwrite(line, sizeof line, 1, out) == 1 &&
-                 fwrite(&state->depth, sizeof state->depth, 1, out) == 1 &&
-                 fwrite(&state->transitions, sizeof state->transitions, 1, out) == 1 &&
-                 fwrite(&state->earlier_s, sizeof state->earlier_s, 1, out) == 1 &&
-                 fwrite(&state->is_beyond, sizeof state->is_beyond, 1, out) == 1 &&
-                 write_visited(&state->visited, out) &&
-                 explore_queue_write(&state->level, &state->spool, out) &&
-                 explore_queue_write(&state->next, &state->spool, out);
+    FILE *out = fopen(other, "w+b");
+    bool is_ok = out != NULL && write_all(model, state, out);
     is_ok = (out == NULL || fclose(out) == 0) && is_ok;
     if (!is_ok || rename(other, path) != 0) {
         return cv__fail(reterr, CV_E_STORE, "cannot write '%s': %s", path, strerror(errno));

@@ -1,7 +1,9 @@
 /* src/explore/checkpoint.h - saves a search so that it can continue later.
  *
  * A file has the visited and the waiting worlds, in this machine's byte order, for exactly one
- * search: it begins with a line that identifies the search, with sizes of the cores' states. */
+ * search of exactly one program: it begins with a line that identifies the search, and the hash of
+ * the program. It ends with a hash of all that, because a single wrong bit in the visited worlds
+ * could make a search call itself exhausted that is not. */
 #ifndef CV_EXPLORE_CHECKPOINT_H
 #define CV_EXPLORE_CHECKPOINT_H
 
@@ -18,7 +20,8 @@ struct explore_state {
     uint64_t is_beyond; /* worlds were met that are not explored */
 };
 
-/* Without a file the search begins. CV_E_MALFORMED: the file belongs to another search. */
+/* Without a file the search begins. CV_E_MALFORMED: the file belongs to another search
+ * or program, or is damaged. */
 CV_NODISCARD int explore_checkpoint_read(const struct explore_model *model,
                                          struct explore_state *state, const char *path,
                                          struct cv_errtext *reterr);

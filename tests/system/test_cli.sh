@@ -121,6 +121,12 @@ run 2 explore pole --budget pause --states 2000 --resume explored
 run 0 explore pole --budget pause --resume explored
 says '^exhausted: '
 refuses "explored. belongs to another search" explore pole --budget crash --resume explored
+cp "$CONCLAVE" another && printf x >>another # the program has changed
+./another explore pole --budget pause --resume explored >out 2>err
+check 'a search goes on only in the program that saved it' [ $? -eq 2 ]
+one_line 'another build' "explored. was saved by another build of this program"
+rm another
+refuses "good.scn. is not a search saved by" explore pole --resume good.scn
 run 1 explore bully --budget partition --property at-most-one-leader --scenario two.scn --trace two.trace
 says '^broken: at-most-one-leader: '
 says 'node 1 LEADS with token 2 (elected)'

@@ -552,7 +552,15 @@ static void a_stopped_search_says_so_and_goes_on_later(void **unused)
     assert_in_range(rounds, 3, 5);
     assert_int_equal(r.progress.states, alone.progress.states);
     assert_int_equal(r.progress.transitions, alone.progress.transitions);
-    FILE *file = fopen(path, "r+"); /* another search, or not one at all */
+    FILE *file = fopen(path, "r+"); /* one bit is wrong: a visited state would be another one */
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 20000, SEEK_SET), 0);
+    const int byte = fgetc(file);
+    assert_int_equal(fseek(file, 20000, SEEK_SET), 0);
+    assert_true(fputc(byte ^ 4, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    (void)search_within(&limits, CV_E_MALFORMED);
+    file = fopen(path, "r+"); /* another search, or not one at all */
     assert_non_null(file);
     assert_true(fputs("something else", file) >= 0);
     assert_int_equal(fclose(file), 0);
