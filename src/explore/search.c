@@ -138,7 +138,7 @@ static const char *reason_to_stop(struct search *s)
     if (p->bytes - s->s.level.bytes > limits->bytes_max) {
         return "memory (--memory)";
     }
-    return p->wall_s > limits->wall_s_max ? "time (--time)" : NULL;
+    return p->wall_s - s->s.earlier_s > limits->wall_s_max ? "time (--time)" : NULL;
 }
 
 static void look_around(struct worker *w)

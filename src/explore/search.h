@@ -41,7 +41,7 @@ struct explore_progress {
 struct explore_limits {
     uint64_t states_max;
     uint64_t bytes_max;
-    double wall_s_max;
+    double wall_s_max;     /* of this run, without those before it that it continues */
     uint32_t threads;      /* 0: one */
     uint64_t bit_bytes;    /* > 0: a bit-state search with so much memory for its bits */
     const char *save_path; /* continues from this file, and saves to it when stopped; may be NULL */

@@ -1,4 +1,5 @@
 /* tests/unit/test_explore.c - the exhaustive search: what it finds, what it says when it ends. */
+#include "explore/checkpoint.h"
 #include "explore/choices.h"
 #include "explore/frontier.h"
 #include "explore/pack.h"
@@ -488,7 +489,7 @@ static void visited_set_has_what_was_added(void **unused)
 /* ---- Limits, threads, disk, bits, resuming --------------------------------------------------- */
 
 /* A search with many states: local with a crash and a recovery. */
-static struct explore_result search_within(const struct explore_limits *limits, int expected)
+static struct explore_model *open_searched(void)
 {
     struct explore_setting setting = small("local");
     setting.budget[EXPLORE_CRASH] = 1;
@@ -496,6 +497,13 @@ static struct explore_result search_within(const struct explore_limits *limits, 
     struct explore_model *model = calloc(1, sizeof *model);
     struct cv_errtext why = {""};
     assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    return model;
+}
+
+static struct explore_result search_within(const struct explore_limits *limits, int expected)
+{
+    struct explore_model *model = open_searched();
+    struct cv_errtext why = {""};
     struct explore_result result = {0};
     if (explore_search(model, limits, &result, &why) != expected) {
         fail_msg("%s", why.text);
@@ -565,6 +573,32 @@ static void a_stopped_search_says_so_and_goes_on_later(void **unused)
     assert_true(fputs("something else", file) >= 0);
     assert_int_equal(fclose(file), 0);
     (void)search_within(&limits, CV_E_MALFORMED);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void the_time_of_earlier_runs_does_not_count(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/explore-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    assert_int_equal(close(descriptor), 0);
+    struct explore_model *model = open_searched();
+    struct explore_state *state = calloc(1, sizeof *state); /* nothing was visited, in an hour */
+    struct cv_errtext why = {""};
+    explore_visited_init(&state->visited, 0);
+    state->earlier_s = 3600;
+    assert_int_equal(explore_checkpoint_write(model, state, path, &why), CV_OK);
+    struct explore_limits limits = no_limits;
+    limits.save_path = path;
+    limits.wall_s_max = 3000;
+    const struct explore_result r = search_within(&limits, CV_OK);
+    assert_int_equal(r.outcome, EXPLORE_EXHAUSTED);
+    assert_true(r.progress.wall_s > 3600);
+    explore_visited_fini(&state->visited);
+    free(state);
+    explore_model_fini(model);
+    free(model);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -679,6 +713,7 @@ int main(void)
         cmocka_unit_test(visited_set_has_what_was_added),
         cmocka_unit_test(threads_and_disk_find_the_same_states),
         cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
+        cmocka_unit_test(the_time_of_earlier_runs_does_not_count),
         cmocka_unit_test(a_narrow_search_is_interrupted_too),
         cmocka_unit_test(an_interrupt_ends_it_with_a_partial_verdict),
         cmocka_unit_test(a_bit_state_search_is_never_called_exhaustive),
