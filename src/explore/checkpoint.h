@@ -18,6 +18,9 @@ struct explore_state {
     uint64_t depth, transitions;
     double earlier_s;   /* how long was searched before */
     uint64_t is_beyond; /* worlds were met that are not explored */
+    /* Why a path ended: a violation, which ends the search, or a bound of the world: then the
+     * search is never exhausted, even if it continues later. */
+    struct explore_end end;
 };
 
 /* Without a file the search begins. CV_E_MALFORMED: the file belongs to another search

@@ -24,10 +24,9 @@ struct search {
 
     _Atomic bool is_stopping;
     _Atomic uint64_t transitions, waiting; /* waiting: found in this round */
-    pthread_mutex_t lock;                  /* protects all that follows, and s.level and s.spool */
+    pthread_mutex_t lock; /* protects all that follows, and s.level, s.spool and s.end */
     const char *why;
-    struct explore_end end; /* why a path ended: a violation, or a bound of the world */
-    uint32_t end_id;
+    uint32_t end_id;     /* where s.end was met */
     uint32_t end_choice; /* EXPLORE_NO_WORLD: it was broken from the beginning */
     double told_s;
 };
@@ -51,8 +50,8 @@ struct worker {
 static void note_end(struct search *s, const struct explore_end *end, uint32_t id, uint32_t choice)
 {
     (void)pthread_mutex_lock(&s->lock);
-    if (!s->end.is_broken) { /* the first violation is kept; it precedes any bound */
-        s->end = *end;
+    if (!s->s.end.is_broken) { /* the first violation is kept; it precedes any bound */
+        s->s.end = *end;
         s->end_id = id;
         s->end_choice = choice;
     }
@@ -90,15 +89,16 @@ static void trace_back(struct search *s, struct worker *w)
 static void conclude(struct search *s, struct worker *w)
 {
     struct explore_result *r = s->result;
-    (void)snprintf(r->detail, sizeof r->detail, "%s", s->end.detail);
-    if (s->end.is_broken) {
+    if (s->s.end.is_broken) {
+        (void)snprintf(r->detail, sizeof r->detail, "%s", s->s.end.detail);
         r->outcome = EXPLORE_BROKEN;
-        r->property = s->end.property;
+        r->property = s->s.end.property;
         trace_back(s, w);
         return;
     }
     r->why = s->why;
-    if (r->why == NULL && s->end.is_bound) {
+    if (r->why == NULL && s->s.end.is_bound) {
+        (void)snprintf(r->detail, sizeof r->detail, "%s", s->s.end.detail);
         r->why = "a bound of the explored world";
     }
     if (r->why == NULL && s->limits->bit_bytes > 0) {

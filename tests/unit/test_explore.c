@@ -602,6 +602,39 @@ static void the_time_of_earlier_runs_does_not_count(void **unused)
     assert_int_equal(unlink(path), 0);
 }
 
+/* Worlds beyond a bound were not visited, even if it was hit before the search was saved. */
+static void a_bound_hit_by_an_earlier_run_counts(void **unused)
+{
+    (void)unused;
+    char path[] = "/tmp/explore-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    assert_int_equal(close(descriptor), 0);
+    struct explore_model *model = open_searched();
+    struct explore_state *state = calloc(1, sizeof *state);
+    struct cv_errtext why = {""};
+    explore_visited_init(&state->visited, 0);
+    state->end = (struct explore_end){.is_bound = true, .detail = "too many messages"};
+    assert_int_equal(explore_checkpoint_write(model, state, path, &why), CV_OK);
+    struct explore_limits limits = no_limits;
+    limits.save_path = path;
+    limits.states_max = 1000;
+    const struct explore_result part = search_within(&limits, CV_OK);
+    assert_int_equal(part.outcome, EXPLORE_STOPPED);
+    assert_non_null(strstr(part.why, "--states"));
+    assert_string_equal(part.detail, "");
+    limits.states_max = UINT64_MAX;
+    const struct explore_result r = search_within(&limits, CV_OK);
+    assert_int_equal(r.outcome, EXPLORE_STOPPED);
+    assert_non_null(strstr(r.why, "a bound of the explored world"));
+    assert_string_equal(r.detail, "too many messages");
+    explore_visited_fini(&state->visited);
+    free(state);
+    explore_model_fini(model);
+    free(model);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Few worlds are at the same distance here: 89 at 22 distances. */
 static void a_narrow_search_is_interrupted_too(void **unused)
 {
@@ -714,6 +747,7 @@ int main(void)
         cmocka_unit_test(threads_and_disk_find_the_same_states),
         cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
         cmocka_unit_test(the_time_of_earlier_runs_does_not_count),
+        cmocka_unit_test(a_bound_hit_by_an_earlier_run_counts),
         cmocka_unit_test(a_narrow_search_is_interrupted_too),
         cmocka_unit_test(an_interrupt_ends_it_with_a_partial_verdict),
         cmocka_unit_test(a_bit_state_search_is_never_called_exhaustive),
