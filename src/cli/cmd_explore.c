@@ -454,6 +454,9 @@ static int explore(struct settings *settings)
         status =
             cv__replay_write(model, &total.result, settings->scenario_path, settings->trace_path);
     }
+    if (total.result.unsaved.text[0] != '\0') {
+        status = cv__cannot("%s; the search is not saved", total.result.unsaved.text);
+    }
     explore_model_fini(model);
     free(total.result.path);
     free(model);

@@ -211,7 +211,9 @@ int explore_checkpoint_write(const struct explore_model *model, struct explore_s
     bool is_ok = out != NULL && write_all(model, state, out);
     is_ok = (out == NULL || fclose(out) == 0) && is_ok;
     if (!is_ok || rename(other, path) != 0) {
-        return cv__fail(reterr, CV_E_STORE, "cannot write '%s': %s", path, strerror(errno));
+        const int why = errno;
+        (void)remove(other); /* if it was created: it is not complete */
+        return cv__fail(reterr, CV_E_STORE, "cannot write '%s': %s", path, strerror(why));
     }
     return CV_OK;
 }

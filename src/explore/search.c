@@ -313,7 +313,7 @@ static void begin(struct search *s, struct worker *w)
 static int search_all(struct search *s, struct explore_model *model, struct cv_errtext *reterr)
 {
     const char *path = s->limits->save_path;
-    int error = path != NULL ? explore_checkpoint_read(model, &s->s, path, reterr) : CV_OK;
+    const int error = path != NULL ? explore_checkpoint_read(model, &s->s, path, reterr) : CV_OK;
     if (error != CV_OK) {
         return error;
     }
@@ -336,13 +336,15 @@ static int search_all(struct search *s, struct explore_model *model, struct cv_e
     s->s.transitions = s->transitions;
     s->s.earlier_s = s->result->progress.wall_s;
     if (path != NULL && s->result->outcome == EXPLORE_STOPPED && s->why != NULL) {
-        error = explore_checkpoint_write(model, &s->s, path, reterr);
+        if (explore_checkpoint_write(model, &s->s, path, &s->result->unsaved) == CV_OK) {
+            s->result->unsaved.text[0] = '\0';
+        }
     }
     for (uint32_t i = 0; i < count; i++) {
         worker_fini(&worker[i], i == 0);
     }
     free(worker);
-    return error;
+    return CV_OK;
 }
 
 int explore_search(struct explore_model *model, const struct explore_limits *limits,

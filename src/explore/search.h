@@ -62,9 +62,10 @@ struct explore_result {
     char detail[200]; /* BROKEN: how; STOPPED by a bound of the world: which */
     enum cv_property property;
     struct explore_progress progress;
-    const char *beyond; /* describes worlds that were met and not explored; NULL: none */
-    double miss;        /* the probability that a world was missed is below this */
-    uint32_t *path;     /* BROKEN: the choices from the beginning; to be freed */
+    struct cv_errtext unsaved; /* STOPPED: why it could not be saved; empty: it was, if asked for */
+    const char *beyond;        /* describes worlds that were met and not explored; NULL: none */
+    double miss;               /* the probability that a world was missed is below this */
+    uint32_t *path;            /* BROKEN: the choices from the beginning; to be freed */
     uint32_t path_count;
 };
 
@@ -72,8 +73,8 @@ struct explore_result {
 CV_NODISCARD int explore_open(const struct explore_setting *setting, struct explore_model *model,
                               struct cv_errtext *reterr);
 
-/* CV_E_MALFORMED or CV_E_STORE: save_path cannot be read, belongs to another search, or cannot be
- * written; then there is no result. */
+/* CV_E_MALFORMED or CV_E_STORE: save_path cannot be read, or belongs to another search; then there
+ * is no result. */
 CV_NODISCARD int explore_search(struct explore_model *model, const struct explore_limits *limits,
                                 struct explore_result *ret_result, struct cv_errtext *reterr);
 

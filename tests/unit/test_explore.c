@@ -635,6 +635,18 @@ static void a_bound_hit_by_an_earlier_run_counts(void **unused)
     assert_int_equal(unlink(path), 0);
 }
 
+static void a_search_that_cannot_be_saved_has_a_result(void **unused)
+{
+    (void)unused;
+    struct explore_limits limits = no_limits;
+    limits.save_path = "/nowhere/at/all";
+    limits.states_max = 1000;
+    const struct explore_result r = search_within(&limits, CV_OK);
+    assert_int_equal(r.outcome, EXPLORE_STOPPED);
+    assert_string_equal(r.unsaved.text,
+                        "cannot write '/nowhere/at/all': No such file or directory");
+}
+
 /* Few worlds are at the same distance here: 89 at 22 distances. */
 static void a_narrow_search_is_interrupted_too(void **unused)
 {
@@ -748,6 +760,7 @@ int main(void)
         cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
         cmocka_unit_test(the_time_of_earlier_runs_does_not_count),
         cmocka_unit_test(a_bound_hit_by_an_earlier_run_counts),
+        cmocka_unit_test(a_search_that_cannot_be_saved_has_a_result),
         cmocka_unit_test(a_narrow_search_is_interrupted_too),
         cmocka_unit_test(an_interrupt_ends_it_with_a_partial_verdict),
         cmocka_unit_test(a_bit_state_search_is_never_called_exhaustive),
