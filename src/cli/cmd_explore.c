@@ -8,8 +8,11 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct settings {
@@ -463,6 +466,35 @@ static int explore(struct settings *settings)
     return status;
 }
 
+static bool is_same_file(const char *path, const char *other)
+{
+    return path != NULL && other != NULL && strcmp(path, other) == 0;
+}
+
+/* A file that is written when hours of searching are over: can it be? */
+static bool can_write(const char *path)
+{
+    struct stat status;
+    char folder[PATH_MAX];
+    int error = 0;
+    if (path == NULL) {
+        return true;
+    }
+    if (path[0] == '\0') {
+        error = ENOENT; /* as fopen() says */
+    } else if (stat(path, &status) == 0) {
+        error = S_ISDIR(status.st_mode) ? EISDIR : access(path, W_OK) != 0 ? errno : 0;
+    } else if (snprintf(folder, sizeof folder, "%s", path) >= (int)sizeof folder) {
+        error = ENAMETOOLONG;
+    } else {
+        error = access(dirname(folder), W_OK) != 0 ? errno : 0;
+    }
+    if (error != 0) {
+        (void)cv__cannot("cannot write '%s': %s", path, strerror(error));
+    }
+    return error == 0;
+}
+
 static uint32_t processor_count(void)
 {
     const long count = sysconf(_SC_NPROCESSORS_ONLN);
@@ -498,6 +530,15 @@ static int run(int argc, char **argv)
     settings.explored.protocol = cv_protocol_find(argv[optind]);
     if (settings.explored.protocol == NULL) {
         return cv__cli_unknown_protocol(argv[optind]);
+    }
+    if (is_same_file(settings.scenario_path, settings.trace_path) ||
+        is_same_file(settings.scenario_path, settings.limits.save_path) ||
+        is_same_file(settings.trace_path, settings.limits.save_path)) {
+        return cv__wrong_usage("--scenario, --trace and --resume need a file each");
+    }
+    if (!can_write(settings.scenario_path) || !can_write(settings.trace_path) ||
+        !can_write(settings.limits.save_path)) {
+        return EXIT_CANNOT;
     }
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL); /* a second one ends the program at once */

@@ -127,6 +127,12 @@ check 'a search goes on only in the program that saved it' [ $? -eq 2 ]
 one_line 'another build' "explored. was saved by another build of this program"
 rm another
 refuses "good.scn. is not a search saved by" explore pole --resume good.scn
+refuses "cannot write '/': Is a directory" explore pole --resume /
+refuses "cannot write 'no/such/file': No such file" explore pole --resume no/such/file
+refuses "cannot write 'no/such/file': No such file" explore pole --trace no/such/file
+for option in --resume --scenario --trace; do
+    refuses "cannot write '': No such file" explore bully --budget loss "$option" ''
+done
 run 1 explore bully --budget partition --property at-most-one-leader --scenario two.scn --trace two.trace
 says '^broken: at-most-one-leader: '
 says 'node 1 LEADS with token 2 (elected)'
@@ -137,8 +143,8 @@ run 1 explore ring --budget late --property at-most-one-leader --scenario late.s
 check 'a scenario with late messages is manual' grep -q '^manual$' late.scn
 run 0 sim late.scn
 says '^by hand: [0-9]* steps$'
-run 2 explore bully --budget partition --property at-most-one-leader --scenario no/such/folder.scn
-check 'explore reports a file that it cannot write' grep -q 'cannot write .no/such/folder.scn.' err
+refuses 'need a file each' explore bully --scenario same --trace same
+refuses "cannot write 'no/such/folder.scn': No such file" explore bully --scenario no/such/folder.scn
 (ulimit -v 80000; exec "$CONCLAVE" explore pole -n 3 --budget crash,recover,loss,pause --threads 1) >out 2>err
 status=$?
 check 'explore without memory has no verdict' test "$status" -eq 2
