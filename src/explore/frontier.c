@@ -5,6 +5,8 @@
 #include "core/assert.h"
 #include "explore/pack.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -92,6 +94,9 @@ struct explore_chunk *explore_queue_take(struct explore_queue *queue, struct exp
     chunk->next = NULL;
     if (chunk->bytes == NULL) {
         load(chunk, spool);
+        /* The disk gets its blocks back; not every file system can do that. */
+        (void)fallocate(spool->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        chunk->offset, (off_t)chunk->end);
     } else {
         queue->bytes -= EXPLORE_CHUNK_BYTES;
     }
@@ -133,15 +138,29 @@ void explore_queue_fini(struct explore_queue *queue)
 
 /* ---- On disk --------------------------------------------------------------------------------- */
 
+/* A file without a name, which vanishes with the process; -1: not in this folder. */
+static int open_unnamed(const char *folder)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/conclave-explore-XXXXXX", folder) >= (int)sizeof path) {
+        return -1;
+    }
+    const int descriptor = mkostemp(path, O_CLOEXEC);
+    if (descriptor >= 0) {
+        (void)unlink(path);
+    }
+    return descriptor;
+}
+
+/* By default in /var/tmp, because /tmp may be in memory. */
 static bool spool_open(struct explore_spool *spool)
 {
+    const char *wanted = getenv("TMPDIR");
     if (spool->descriptor < 0) {
-        FILE *file = tmpfile(); /* it has no name and vanishes with the process */
-        if (file == NULL) {
-            return false;
-        }
-        spool->descriptor = dup(fileno(file));
-        (void)fclose(file);
+        spool->descriptor = open_unnamed(wanted != NULL && *wanted != '\0' ? wanted : "/var/tmp");
+    }
+    if (spool->descriptor < 0) {
+        spool->descriptor = open_unnamed("/tmp");
     }
     return spool->descriptor >= 0;
 }

@@ -10,6 +10,7 @@
 #include "support/scenarios.h"
 #include "support/support.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -462,6 +463,43 @@ static void a_queue_goes_to_disk_and_comes_back(void **unused)
     explore_spool_fini(&spool);
 }
 
+/* The descriptor's file, which has no name any more: "FOLDER/NAME (deleted)". */
+static bool is_in(int descriptor, const char *folder)
+{
+    char link[64];
+    char target[PATH_MAX] = "";
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    assert_true(readlink(link, target, sizeof target - 1) > 0);
+    return strncmp(target, folder, strlen(folder)) == 0 && target[strlen(folder)] == '/';
+}
+
+static void waiting_worlds_go_to_the_temporary_folder(void **unused)
+{
+    (void)unused;
+    char folder[] = "/tmp/explore-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const char *before = getenv("TMPDIR");
+    char *kept = before != NULL ? strdup(before) : NULL;
+    struct explore_queue fifo = {0};
+    struct explore_spool spool = {.descriptor = -1};
+    push_worlds(&fifo, 10000);
+    assert_int_equal(setenv("TMPDIR", folder, 1), 0);
+    assert_true(explore_queue_spill(&fifo, &spool));
+    assert_true(is_in(spool.descriptor, folder));
+    assert_int_equal(rmdir(folder), 0); /* the file has no name */
+    struct explore_queue other = {0};
+    struct explore_spool elsewhere = {.descriptor = -1};
+    push_worlds(&other, 10000);
+    assert_true(explore_queue_spill(&other, &elsewhere)); /* the folder is gone */
+    assert_true(is_in(elsewhere.descriptor, "/tmp"));
+    expect_worlds(&fifo, &spool, 10000);
+    expect_worlds(&other, &elsewhere, 10000);
+    explore_spool_fini(&spool);
+    explore_spool_fini(&elsewhere);
+    assert_int_equal(kept != NULL ? setenv("TMPDIR", kept, 1) : unsetenv("TMPDIR"), 0);
+    free(kept);
+}
+
 static uint64_t scattered(uint64_t i)
 {
     return (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -755,6 +793,7 @@ int main(void)
         cmocka_unit_test(a_packed_world_is_the_same_world),
         cmocka_unit_test(a_queue_returns_what_came_first),
         cmocka_unit_test(a_queue_goes_to_disk_and_comes_back),
+        cmocka_unit_test(waiting_worlds_go_to_the_temporary_folder),
         cmocka_unit_test(visited_set_has_what_was_added),
         cmocka_unit_test(threads_and_disk_find_the_same_states),
         cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
