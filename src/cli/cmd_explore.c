@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/replay.h"
 #include "explore/search.h"
+#include "os/pages.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -232,7 +233,8 @@ static void show_progress(void *context, const struct explore_progress *p)
                    "%.0f s  %llu states  %.0f/s  %llu waiting  depth %llu  %llu MB, %llu on disk",
                    p->wall_s, (unsigned long long)p->states, (double)p->states / p->wall_s,
                    (unsigned long long)p->frontier, (unsigned long long)p->depth,
-                   (unsigned long long)(p->bytes >> 20), (unsigned long long)(p->disk_bytes >> 20));
+                   (unsigned long long)(p->bytes >> 20),
+                   (unsigned long long)(p->disk_held_bytes >> 20));
     cv__screen_progress(line);
 }
 
@@ -543,6 +545,7 @@ static int run(int argc, char **argv)
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL); /* a second one ends the program at once */
     (void)sigaction(SIGTERM, &action, NULL);
+    cv__pages_keep_no_blocks(); /* waiting states that go to disk */
     return explore(&settings);
 }
 

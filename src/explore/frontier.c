@@ -97,6 +97,7 @@ struct explore_chunk *explore_queue_take(struct explore_queue *queue, struct exp
         /* The disk gets its blocks back; not every file system can do that. */
         (void)fallocate(spool->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                         chunk->offset, (off_t)chunk->end);
+        spool->held_bytes -= chunk->end;
     } else {
         queue->bytes -= EXPLORE_CHUNK_BYTES;
     }
@@ -180,6 +181,7 @@ bool explore_queue_spill(struct explore_queue *queue, struct explore_spool *spoo
         c->offset = spool->end;
         spool->end += (int64_t)c->end;
         spool->written_bytes += c->end;
+        spool->held_bytes += c->end;
         free(c->bytes);
         c->bytes = NULL;
         queue->bytes -= EXPLORE_CHUNK_BYTES;

@@ -29,7 +29,8 @@ struct explore_queue {
 struct explore_spool {
     int descriptor;
     int64_t end;
-    uint64_t written_bytes;
+    uint64_t written_bytes; /* in all */
+    uint64_t held_bytes;    /* of chunks that were not taken yet */
 };
 
 void explore_queue_push(struct explore_queue *queue, uint32_t id, const uint8_t *bytes,

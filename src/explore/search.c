@@ -28,6 +28,7 @@ struct search {
     const char *why;
     uint32_t end_id;     /* where s.end was met */
     uint32_t end_choice; /* EXPLORE_NO_WORLD: it was broken from the beginning */
+    uint64_t next_bytes; /* in the `next` queues of all workers, as they last said */
     double told_s;
 };
 
@@ -38,6 +39,7 @@ struct worker {
     struct explore_world *from;
     struct explore_turn turn;
     struct explore_queue next;
+    uint64_t next_bytes; /* of this queue, a part of those of the search */
     uint8_t *packed;
     const uint8_t *from_bytes; /* `from` in its packed form, ... */
     uint32_t id;               /* ... and its id */
@@ -107,14 +109,20 @@ static void conclude(struct search *s, struct worker *w)
     r->outcome = r->why == NULL ? EXPLORE_EXHAUSTED : EXPLORE_STOPPED;
 }
 
+static uint64_t waiting_bytes(const struct search *s)
+{
+    return s->s.level.bytes + s->s.next.bytes + s->next_bytes;
+}
+
 static void measure(struct search *s)
 {
     struct explore_progress *p = &s->result->progress;
     p->states = s->s.visited.count;
     p->transitions = s->transitions;
     p->frontier = s->s.level.count + s->waiting;
-    p->bytes = explore_visited_bytes(&s->s.visited) + s->s.level.bytes;
+    p->bytes = explore_visited_bytes(&s->s.visited) + waiting_bytes(s);
     p->disk_bytes = s->s.spool.written_bytes;
+    p->disk_held_bytes = s->s.spool.held_bytes;
     p->depth = s->s.depth;
     p->wall_s = s->s.earlier_s + cv__stopwatch_s() - s->began_s;
 }
@@ -135,23 +143,32 @@ static const char *reason_to_stop(struct search *s)
     if (p->states >= limits->states_max) {
         return "the number of states (--states)";
     }
-    if (p->bytes - s->s.level.bytes > limits->bytes_max) {
+    if (p->bytes - waiting_bytes(s) > limits->bytes_max) {
         return "memory (--memory)";
     }
     return p->wall_s - s->s.earlier_s > limits->wall_s_max ? "time (--time)" : NULL;
 }
 
+/* The memory of a worker's queue counts as that of the search. Call with the lock held. */
+static void count_next(struct worker *w)
+{
+    w->search->next_bytes += w->next.bytes - w->next_bytes;
+    w->next_bytes = w->next.bytes;
+}
+
+/* If there is too little memory, each worker moves its own queue to disk. */
 static void look_around(struct worker *w)
 {
     struct search *s = w->search;
     (void)pthread_mutex_lock(&s->lock);
+    count_next(w);
     const char *why = reason_to_stop(s);
-    const uint64_t bytes = s->result->progress.bytes + w->next.bytes;
-    if (why == NULL && bytes > s->limits->bytes_max &&
+    if (why == NULL && s->result->progress.bytes > s->limits->bytes_max &&
         !(explore_queue_spill(&s->s.level, &s->s.spool) &&
           explore_queue_spill(&w->next, &s->s.spool))) {
         why = "memory, and no room on disk for waiting worlds (--memory)";
     }
+    count_next(w);
     if (why != NULL && s->why == NULL) {
         s->why = why;
         s->is_stopping = true;
@@ -268,7 +285,9 @@ static void collect(struct search *s, struct worker *worker, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         explore_queue_join(&s->s.next, &worker[i].next);
+        count_next(&worker[i]);
     }
+    CV_ASSERT(s->next_bytes == 0);
     if (s->s.level.count == 0) {
         explore_queue_fini(&s->s.level); /* an empty chunk may be left */
         s->s.level = s->s.next;

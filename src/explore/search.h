@@ -34,7 +34,8 @@ struct explore_setting {
 };
 
 struct explore_progress {
-    uint64_t states, transitions, frontier, depth, bytes, disk_bytes;
+    uint64_t states, transitions, frontier, depth, bytes;
+    uint64_t disk_bytes, disk_held_bytes; /* written in all; of worlds that still wait there */
     double wall_s;
 };
 

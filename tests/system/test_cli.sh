@@ -149,6 +149,13 @@ refuses "cannot write 'no/such/folder.scn': No such file" explore bully --scenar
 status=$?
 check 'explore without memory has no verdict' test "$status" -eq 2
 one_line 'explore without memory' 'out of memory'
+peak_mb=$(python3 - "$CONCLAVE" explore pole -n 3 --budget crash,recover,loss,pause --states 150000 --memory 30 --threads 2 <<'PYTHON'
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=False)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
+PYTHON
+)
+check "explore --memory 30 takes little more, not $peak_mb MB" test "$peak_mb" -lt 47
 refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
 refuses "explore takes one protocol; 'ring' is one too many" explore bully ring
 refuses "which protocol?" explore

@@ -451,6 +451,7 @@ static void a_queue_goes_to_disk_and_comes_back(void **unused)
     const uint64_t before = fifo.bytes;
     assert_true(explore_queue_spill(&fifo, &spool));
     assert_true(spool.written_bytes > 1000000);
+    assert_int_equal(spool.held_bytes, spool.written_bytes);
     assert_in_range(fifo.bytes, 1, before / 4);
     struct explore_queue later = {0};
     FILE *file = tmpfile();
@@ -460,6 +461,7 @@ static void a_queue_goes_to_disk_and_comes_back(void **unused)
     assert_int_equal(fclose(file), 0);
     expect_worlds(&fifo, &spool, 10000);
     expect_worlds(&later, &spool, 10000);
+    assert_int_equal(spool.held_bytes, 0);
     explore_spool_fini(&spool);
 }
 
@@ -574,6 +576,41 @@ static void threads_and_disk_find_the_same_states(void **unused)
     assert_int_equal(small.outcome, EXPLORE_EXHAUSTED);
     assert_int_equal(small.progress.states, alone.progress.states);
     assert_true(small.progress.disk_bytes > 0);
+}
+
+/* Many worlds wait when this one is stopped. */
+static struct explore_result search_wide(const struct explore_limits *limits)
+{
+    struct explore_setting setting = small("pole");
+    setting.node_count = 3;
+    setting.budget[EXPLORE_CRASH] = 1;
+    setting.budget[EXPLORE_RECOVER] = 1;
+    setting.budget[EXPLORE_LOSS] = 1;
+    setting.budget[EXPLORE_PAUSE] = 1;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why = {""};
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct explore_result result = {0};
+    assert_int_equal(explore_search(model, limits, &result, &why), CV_OK);
+    assert_int_equal(result.outcome, EXPLORE_STOPPED);
+    explore_model_fini(model);
+    free(model);
+    return result;
+}
+
+static void worlds_that_any_thread_has_found_count_as_memory(void **unused)
+{
+    (void)unused;
+    struct explore_limits limits = no_limits;
+    limits.states_max = 16000;
+    const struct explore_result alone = search_wide(&limits);
+    assert_true(alone.progress.bytes > 400 * alone.progress.frontier);
+    assert_int_equal(alone.progress.disk_bytes, 0);
+    limits.threads = 4; /* each keeps a chunk that is not full, and adds to it between two looks */
+    limits.bytes_max = alone.progress.bytes / 4;
+    const struct explore_result together = search_wide(&limits);
+    assert_true(together.progress.disk_bytes > 0);
+    assert_true(together.progress.bytes < limits.bytes_max + 4 * 4 * EXPLORE_CHUNK_BYTES);
 }
 
 static void a_stopped_search_says_so_and_goes_on_later(void **unused)
@@ -796,6 +833,7 @@ int main(void)
         cmocka_unit_test(waiting_worlds_go_to_the_temporary_folder),
         cmocka_unit_test(visited_set_has_what_was_added),
         cmocka_unit_test(threads_and_disk_find_the_same_states),
+        cmocka_unit_test(worlds_that_any_thread_has_found_count_as_memory),
         cmocka_unit_test(a_stopped_search_says_so_and_goes_on_later),
         cmocka_unit_test(the_time_of_earlier_runs_does_not_count),
         cmocka_unit_test(a_bound_hit_by_an_earlier_run_counts),
