@@ -32,6 +32,7 @@ struct total {
     uint64_t states, transitions, depth;
     double wall_s, miss;
     const char *beyond;                /* as in the result of any of them */
+    uint32_t spent;                    /* likewise */
     char rates[EXPLORE_NODES_MAX + 2]; /* of the last one; empty: no drift */
 };
 
@@ -271,8 +272,15 @@ static void print_head(const struct settings *settings)
             separator = ",";
         }
     }
-    (void)printf("%s%s\n", settings->drifts ? "; clocks slow, exact or fast" : "",
-                 settings->limits.bit_bytes > 0 ? "; a bit-state search" : "");
+    for (uint32_t i = 0; i < e->option_count; i++) {
+        (void)printf("%s%s", i == 0 ? "; options " : " ", e->option[i]);
+    }
+    if (settings->rates != NULL) {
+        (void)printf("; clocks %s (slow, exact, fast)", settings->rates);
+    } else if (settings->drifts) {
+        (void)printf("; clocks slow, exact or fast, in all combinations");
+    }
+    (void)printf("%s\n", settings->limits.bit_bytes > 0 ? "; a bit-state search" : "");
 }
 
 static void print_judged(const struct explore_model *model)
@@ -286,32 +294,79 @@ static void print_judged(const struct explore_model *model)
     (void)printf("\n");
 }
 
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* Faults of the budget that cannot happen in any state. */
+static uint32_t impossible(const struct settings *settings, const struct total *total)
+{
+    uint32_t kinds = 0;
+    for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+        if (settings->explored.budget[i] > 0 && (total->spent & BIT(i)) == 0) {
+            kinds |= BIT(i);
+        }
+    }
+    return kinds;
+}
+
+static void print_exhausted(const struct explore_model *model, const struct settings *settings,
+                            const struct total *total)
+{
+    const uint32_t delay = settings->explored.delay_max_ticks;
+    (void)printf("exhausted: no property that is judged breaks within these bounds; messages take "
+                 "%s%u tick%s",
+                 delay > 1 ? "1 to " : "", delay, plural(delay));
+    if (settings->explored.budget[EXPLORE_SLOW] > 0 && model->slow_ns > 0) {
+        (void)printf(", a slow save at most %lld ticks",
+                     (long long)(model->slow_ns / model->tick_ns));
+    }
+    (void)printf(", and instants older than %lld ticks count as equal.\n",
+                 (long long)(model->horizon_ns / model->tick_ns));
+    if (total->beyond != NULL) {
+        (void)printf("Not looked at: %s.\n", total->beyond);
+    }
+    const uint32_t kinds = impossible(settings, total);
+    const char *separator = "These faults of the budget cannot happen here: ";
+    for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+        if ((kinds & BIT(i)) != 0) {
+            (void)printf("%s%s", separator, explore_budget_name((enum explore_budget)i));
+            separator = ", ";
+        }
+    }
+    (void)printf("%sThe probability that a state was missed is below %.0e.\n",
+                 kinds != 0 ? ".\n" : "", total->miss);
+}
+
+static void print_broken(struct explore_model *model, const struct settings *settings,
+                         const struct total *total)
+{
+    const struct explore_result *r = &total->result;
+    (void)printf("broken: %s: %s\n", cv_property_name(r->property), r->detail);
+    if (total->rates[0] != '\0') {
+        (void)printf("clocks: %s (slow, exact, fast)\n", total->rates);
+    }
+    (void)printf("%s trace, %u choice%s; a tick is %g ms:\n        ms\n",
+                 settings->limits.bit_bytes > 0 ? "a short" : "shortest", r->path_count,
+                 plural(r->path_count), (double)model->tick_ns / 1e6);
+    explore_replay(model, r->path, r->path_count, print_line, NULL);
+}
+
 static void print_text(struct explore_model *model, const struct settings *settings,
                        const struct total *total)
 {
     const struct explore_result *r = &total->result;
-    const char *beyond = total->beyond;
-    char slow[64] = "";
-    if (settings->explored.budget[EXPLORE_SLOW] > 0 && model->slow_ns > 0) {
-        (void)snprintf(slow, sizeof slow, ", a slow save at most %lld ticks",
-                       (long long)(model->slow_ns / model->tick_ns));
-    }
     print_head(settings);
     print_judged(model);
-    (void)printf("%llu states, %llu transitions, depth %llu, %.2f s, %llu bytes a state\n",
-                 (unsigned long long)total->states, (unsigned long long)total->transitions,
+    (void)printf("%llu state%s, %llu transition%s, depth %llu, %.2f s, %llu bytes a state\n",
+                 (unsigned long long)total->states, plural(total->states),
+                 (unsigned long long)total->transitions, plural(total->transitions),
                  (unsigned long long)total->depth, total->wall_s,
                  (unsigned long long)(r->progress.bytes / (r->progress.states + 1)));
     switch (r->outcome) {
     case EXPLORE_EXHAUSTED:
-        (void)printf("exhausted: no property that is judged breaks within these bounds; messages "
-                     "take %s%u tick%s%s.\n%s%s%sThe probability that a state was missed is below "
-                     "%.0e.\n",
-                     settings->explored.delay_max_ticks > 1 ? "1 to " : "",
-                     settings->explored.delay_max_ticks,
-                     settings->explored.delay_max_ticks > 1 ? "s" : "", slow,
-                     beyond != NULL ? "Not looked at: " : "", beyond != NULL ? beyond : "",
-                     beyond != NULL ? ".\n" : "", total->miss);
+        print_exhausted(model, settings, total);
         break;
     case EXPLORE_STOPPED:
         (void)printf(
@@ -319,13 +374,7 @@ static void print_text(struct explore_model *model, const struct settings *setti
             r->detail[0] != '\0' ? ": " : "", r->detail);
         break;
     case EXPLORE_BROKEN:
-        (void)printf("broken: %s: %s\n", cv_property_name(r->property), r->detail);
-        if (total->rates[0] != '\0') {
-            (void)printf("clocks: %s (slow, exact, fast)\n", total->rates);
-        }
-        (void)printf("shortest trace, %u choices; a tick is %g ms:\n        ms\n", r->path_count,
-                     (double)model->tick_ns / 1e6);
-        explore_replay(model, r->path, r->path_count, print_line, NULL);
+        print_broken(model, settings, total);
         break;
     }
 }
@@ -346,9 +395,15 @@ static void print_json(struct explore_model *model, const struct settings *setti
         }
     }
     cv__json_close(&json, '}');
+    cv__json_open(&json, "options", '[');
+    for (uint32_t i = 0; i < settings->explored.option_count; i++) {
+        cv__json_text(&json, NULL, settings->explored.option[i]);
+    }
+    cv__json_close(&json, ']');
     cv__json_bool(&json, "drift", settings->drifts);
     cv__json_bool(&json, "settle", model->judges_liveness);
     cv__json_uint(&json, "delay_ticks", settings->explored.delay_max_ticks);
+    cv__json_uint(&json, "horizon_ticks", (uint64_t)(model->horizon_ns / model->tick_ns));
     cv__json_bool(&json, "bitstate", settings->limits.bit_bytes > 0);
     cv__json_open(&json, "judged", '[');
     for (uint32_t i = 0; i < CV_PROPERTY_COUNT; i++) {
@@ -368,10 +423,23 @@ static void print_json(struct explore_model *model, const struct settings *setti
     if (total->beyond != NULL) {
         cv__json_text(&json, "not_looked_at", total->beyond);
     }
+    const uint32_t kinds = impossible(settings, total);
+    if (r->outcome == EXPLORE_EXHAUSTED && kinds != 0) {
+        cv__json_open(&json, "impossible", '[');
+        for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+            if ((kinds & BIT(i)) != 0) {
+                cv__json_text(&json, NULL, explore_budget_name((enum explore_budget)i));
+            }
+        }
+        cv__json_close(&json, ']');
+    }
     if (r->outcome == EXPLORE_STOPPED) {
         cv__json_text(&json, "stopped_by", r->why);
     }
     if (r->outcome == EXPLORE_BROKEN) {
+        if (total->rates[0] != '\0') {
+            cv__json_text(&json, "rates", total->rates);
+        }
         cv__json_text(&json, "property", cv_property_name(r->property));
         cv__json_text(&json, "detail", r->detail);
         cv__json_uint(&json, "choices", r->path_count);
@@ -402,6 +470,7 @@ static void add_up(struct total *total, const struct explore_limits *limits)
     total->depth = p->depth > total->depth ? p->depth : total->depth;
     total->wall_s += p->wall_s;
     total->miss += total->result.miss;
+    total->spent |= total->result.spent;
     total->beyond = total->result.beyond != NULL ? total->result.beyond : total->beyond;
     if (limits->progress != NULL) {
         cv__screen_progress("");

@@ -120,6 +120,7 @@ static bool read_state(struct explore_state *state, FILE *in, FILE *steps)
                  fread(&state->transitions, sizeof state->transitions, 1, in) == 1 &&
                  fread(&state->earlier_s, sizeof state->earlier_s, 1, in) == 1 &&
                  fread(&state->is_beyond, sizeof state->is_beyond, 1, in) == 1 &&
+                 fread(&state->spent, sizeof state->spent, 1, in) == 1 &&
                  fread(&state->end, sizeof state->end, 1, in) == 1;
     for (uint32_t i = 0; is_ok && i < EXPLORE_SHARDS; i++) {
         is_ok = read_shard(&state->visited, i, in, steps);
@@ -192,6 +193,7 @@ static bool write_all(const struct explore_model *model, struct explore_state *s
            fwrite(&state->transitions, sizeof state->transitions, 1, out) == 1 &&
            fwrite(&state->earlier_s, sizeof state->earlier_s, 1, out) == 1 &&
            fwrite(&state->is_beyond, sizeof state->is_beyond, 1, out) == 1 &&
+           fwrite(&state->spent, sizeof state->spent, 1, out) == 1 &&
            fwrite(&state->end, sizeof state->end, 1, out) == 1 &&
            write_visited(&state->visited, out) &&
            explore_queue_write(&state->level, &state->spool, out) &&

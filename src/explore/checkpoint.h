@@ -18,6 +18,7 @@ struct explore_state {
     uint64_t depth, transitions;
     double earlier_s;   /* how long was searched before */
     uint64_t is_beyond; /* worlds were met that are not explored */
+    uint64_t spent;     /* as in struct explore_model */
     /* Why a path ended: a violation, which ends the search, or a bound of the world: then the
      * search is never exhausted, even if it continues later. */
     struct explore_end end;

@@ -808,6 +808,20 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
     }
 }
 
+/* A choice led to a new world: which faults was it? */
+static void note_faults(struct explore_model *model, const struct explore_choice *choice)
+{
+    if (price[choice->act] > 0) {
+        model->spent |= BIT(price[choice->act] - 1u);
+    }
+    if (choice->act == EXPLORE_ACT_CRASH_WITNESSED) {
+        model->spent |= BIT(EXPLORE_WITNESS);
+    }
+    if (choice->act == EXPLORE_ACT_REBOOT) {
+        model->spent |= BIT(EXPLORE_REBOOT);
+    }
+}
+
 bool explore_do(struct explore_model *model, struct explore_world *world,
                 const struct explore_choice *choice)
 {
@@ -841,5 +855,9 @@ bool explore_do(struct explore_model *model, struct explore_world *world,
     explore_world_take(model);
     const bool is_about_record =
         model->crashes_at_record || model->fails_at_record || model->waits_at_record;
-    return !is_about_record || model->has_saved;
+    if (is_about_record && !model->has_saved) {
+        return false;
+    }
+    note_faults(model, choice);
+    return true;
 }

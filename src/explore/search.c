@@ -350,7 +350,9 @@ static int search_all(struct search *s, struct explore_model *model, struct cv_e
     s->result->miss = explore_visited_miss(&s->s.visited);
     for (uint32_t i = 0; i < count; i++) {
         s->s.is_beyond = s->s.is_beyond || worker[i].model->has_been_beyond;
+        s->s.spent |= worker[i].model->spent;
     }
+    s->result->spent = (uint32_t)s->s.spent;
     s->result->beyond = s->s.is_beyond ? model->beyond : NULL;
     s->s.transitions = s->transitions;
     s->s.earlier_s = s->result->progress.wall_s;

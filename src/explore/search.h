@@ -65,6 +65,7 @@ struct explore_result {
     struct explore_progress progress;
     struct cv_errtext unsaved; /* STOPPED: why it could not be saved; empty: it was, if asked for */
     const char *beyond;        /* describes worlds that were met and not explored; NULL: none */
+    uint32_t spent;            /* a bit for each kind of fault that happened in any world */
     double miss;               /* the probability that a world was missed is below this */
     uint32_t *path;            /* BROKEN: the choices from the beginning; to be freed */
     uint32_t path_count;

@@ -108,6 +108,7 @@ struct explore_model {
     const char *beyond;        /* describes the worlds that are not explored */
     bool has_been_beyond;      /* some of these were met */
     const char *const *timers; /* the names of the protocol's timers; some may be NULL */
+    uint32_t spent;            /* a bit for each kind of fault that has happened in any world */
 
     struct explore_shape shape[EXPLORE_TYPES_MAX];
     size_t core_bytes, node_bytes, fixed_bytes, message_bytes;

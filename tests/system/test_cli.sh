@@ -109,6 +109,21 @@ says '^[0-9]* states, [0-9]* transitions, depth [0-9]*, '
 says '^exhausted: no property that is judged breaks within these bounds'
 run 0 explore bully --budget crash --json
 check 'explore --json says what is exhausted' is_json out 'r["verdict"] == "exhausted" and r["states"] > 0 and r["budget"] == {"crash": 1}'
+run 0 explore lease --budget crash=0,witness,disk,recover
+says '^These faults of the budget cannot happen here: recover, witness, disk.$'
+run 0 explore pole --budget crash,recover,reboot,witness --json
+check 'explore --json names only faults that cannot happen' is_json out '"impossible" not in r'
+run 0 explore pole --budget loss,restart --json
+check 'explore --json names faults that cannot happen' is_json out 'r["impossible"] == ["restart"]'
+run 0 explore bully -o timeout=20t --drift=sf
+says '^bully, 2 nodes; options timeout=20t; clocks sf (slow, exact, fast)$'
+says 'instants older than 80 ticks count as equal'
+run 1 explore bully -o timeout=20t --drift --budget pause --property at-most-one-leader --json
+check 'explore --json says with which options and clocks' is_json out 'r["options"] == ["timeout=20t"] and r["rates"] == "ee" and r["horizon_ticks"] == 80'
+run 1 explore bully --bitstate 1 --budget pause --property at-most-one-leader
+says '^a short trace, ' # states may be missed, so it need not be the shortest
+run 0 explore pole -n 1
+says '^1 state, 1 transition, '
 refuses "names 'crash' twice; for two of them write crash=2" explore bully --budget crash,loss,crash
 run 2 explore pole -n 3 --budget pause --states 500
 says 'not exhausted: stopped by the number of states (--states)'
