@@ -453,13 +453,27 @@ static void print_json(struct explore_model *model, const struct settings *setti
 
 /* ---- Searching ------------------------------------------------------------------------------- */
 
+static const char rate_letters[] = "esf";
+
 /* The index-th way to give each clock one of the three rates. */
 static void name_rates(uint32_t index, uint32_t clock_count, char *ret_rates)
 {
     for (uint32_t i = 0; i < clock_count; i++, index /= 3) {
-        ret_rates[i] = "esf"[index % 3];
+        ret_rates[i] = rate_letters[index % 3];
     }
     ret_rates[clock_count] = '\0';
+}
+
+/* Of the ways that differ only in which of the nodes has which clock, the one with the rates in
+ * order is explored if nodes are alike. The last way is such a one. */
+static bool is_like_another(const struct explore_model *model, const char *rates)
+{
+    for (uint32_t i = 1; model->is_symmetric && i < model->node_count; i++) {
+        if (strchr(rate_letters, rates[i]) < strchr(rate_letters, rates[i - 1])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void add_up(struct total *total, const struct explore_limits *limits)
@@ -506,6 +520,10 @@ static int explore(struct settings *settings)
         if (explore_open(&settings->explored, model, &why) != CV_OK) {
             free(model);
             return cv__wrong_usage("%s", why.text);
+        }
+        if (settings->drifts && settings->rates == NULL && is_like_another(model, total.rates)) {
+            explore_model_fini(model);
+            continue;
         }
         struct explore_limits limits = settings->limits;
         limits.wall_s_max -= total.wall_s;

@@ -14,8 +14,16 @@
 
 #include "explore/world.h"
 
+/* Are nodes alike, so that they may change places (symmetry.h)? */
+enum explore_alike {
+    EXPLORE_NOT_ALIKE,
+    EXPLORE_ALIKE,
+    EXPLORE_ALIKE_UNTIL_RESTART, /* of the sequencer: then labels of equal numbers are compared */
+};
+
 struct explore_row {
     const char *protocol;
+    enum explore_alike alike;
     const char *const *timers; /* their names in the core's sources: CV_TIMERS_MAX, or NULL */
     const char *options;       /* as in name=value name=value; times in ticks: 2t */
     const char *drifting;      /* added if clocks drift by 1/11, which needs longer times */

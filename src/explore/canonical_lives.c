@@ -29,23 +29,13 @@ static void rank_numbers(struct numbers *numbers, uint32_t node_count)
 
 /* ---- Lives ----------------------------------------------------------------------------------- */
 
-static bool is_nonce(const struct explore_model *model, uint64_t word, uint32_t *ret_node,
-                     uint32_t *ret_life)
-{
-    *ret_node = (uint32_t)(word >> 44) - 1;
-    *ret_life = word >> 40 & NUMBER_MAX;
-    return word != 0 && *ret_node<model->node_count && * ret_life> 0 &&
-           word == explore_nonce(*ret_node, *ret_life);
-}
-
 /* Either notes which lives occur (`is_noting`), or renumbers them. */
-static void go_words(const struct explore_model *model, struct numbers *lives, uint64_t *word,
-                     size_t count, bool is_noting)
+static void go_words(struct numbers *lives, uint64_t *word, size_t count, bool is_noting)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t node;
         uint32_t life;
-        if (!is_nonce(model, word[i], &node, &life)) {
+        if (!explore_is_nonce(word[i], &node, &life)) {
             continue;
         }
         if (is_noting) {
@@ -69,23 +59,23 @@ static void go_lives(const struct explore_model *model, struct explore_world *w,
                      struct numbers *lives, bool is_noting)
 {
     for (uint32_t i = 0; w->h.owner_count > 0 && i < EXPLORE_TOKENS; i++) {
-        go_words(model, lives, &w->h.owner[i].label, 1, is_noting);
+        go_words(lives, &w->h.owner[i].label, 1, is_noting);
     }
-    go_words(model, lives, &w->h.service.record.holder, 1, is_noting);
+    go_words(lives, &w->h.service.record.holder, 1, is_noting);
     for (uint32_t i = 0; i < model->node_count; i++) {
         struct cv_property_node *judged = explore_judged_at(w, i);
         struct explore_node *n = explore_node_at(model, w, i);
-        go_words(model, lives, &judged->label, 1, is_noting);
-        go_words(model, lives, &judged->label_max, 1, is_noting);
+        go_words(lives, &judged->label, 1, is_noting);
+        go_words(lives, &judged->label_max, 1, is_noting);
         /* With its host, its record and the effects that wait for its disk. */
-        go_words(model, lives, (uint64_t *)n, model->node_bytes / sizeof(uint64_t), is_noting);
+        go_words(lives, (uint64_t *)n, model->node_bytes / sizeof(uint64_t), is_noting);
         uint8_t life = (uint8_t)n->life;
         go_life(lives, i, &life, is_noting);
         n->life = life;
     }
     for (uint32_t i = 0; i < w->h.message_count; i++) {
         struct explore_message *m = explore_message_at(model, w, i);
-        go_words(model, lives, m->word, model->message_words, is_noting);
+        go_words(lives, m->word, model->message_words, is_noting);
         if (explore_is_of_service(m)) {
             go_life(lives, m->kind == EXPLORE_QUERY ? m->from : m->to, &m->life, is_noting);
         } else {

@@ -113,13 +113,16 @@ static void add_environment(const struct explore_model *model, struct list *list
     }
 }
 
+/* If nodes may change places, what is dropped must not depend on the order of the senders: so many
+ * messages of each are kept. */
 static void drop_overdue(struct explore_model *model, uint32_t node, uint32_t keep)
 {
-    uint32_t overdue = 0;
+    uint32_t overdue[EXPLORE_SERVICE + 1] = {0}; /* by sender, or together */
     for (uint32_t i = 0; i < model->world->h.message_count;) {
         const struct explore_message *m = explore_message_at(model, model->world, i);
         const bool is_overdue = m->to == node && m->deferred == 0 && message_has_arrived(model, m);
-        if (is_overdue && ++overdue > keep) {
+        CV_ASSERT(m->from <= EXPLORE_SERVICE);
+        if (is_overdue && ++overdue[model->is_symmetric ? m->from : 0] > keep) {
             explore_message_remove(model, i);
         } else {
             i++;
@@ -336,16 +339,17 @@ static void add_turn(struct explore_model *model, struct list *list)
         }
         return;
     }
-    const struct explore_node *n = explore_node_at(model, model->world, turn - 1);
+    const uint32_t node = explore_node_of_turn(model->world, turn);
+    const struct explore_node *n = explore_node_at(model, model->world, node);
     if (n->next_tick_ns != explore_now_ns(EXPLORE_REAL)) {
         return; /* it acts only at its own ticks */
     }
     if (!n->is_up) {
-        add_down(model, turn - 1, list);
+        add_down(model, node, list);
     } else if (n->is_paused) {
-        add_paused(model, turn - 1, list);
+        add_paused(model, node, list);
     } else {
-        add_up(model, turn - 1, list);
+        add_up(model, node, list);
     }
 }
 
@@ -415,6 +419,23 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
     return next_ns;
 }
 
+/* Nodes that are alike have no order of their own. Those that lead are last: if one of them ends in
+ * an instant in which another one begins, both led at once, as in another order. */
+static uint8_t order_of_turns(const struct explore_model *model)
+{
+    const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
+    uint32_t order = 0;
+    uint32_t turn = 0;
+    for (uint32_t leads = 0; leads <= 1; leads++) {
+        for (uint32_t i = 0; i < model->node_count; i++) {
+            if (cv__properties_holds(&model->properties, i + 1, now_ns) == (leads == 1)) {
+                order |= i << 2 * turn++;
+            }
+        }
+    }
+    return (uint8_t)order;
+}
+
 /* False: nothing will ever happen again, or only what also happens in another world. */
 static bool advance(struct explore_model *model)
 {
@@ -445,6 +466,7 @@ static bool advance(struct explore_model *model)
     explore_world_pass(model, next_ns - now_ns);
     explore_world_look(model);
     w->h.turn = 0;
+    w->h.order = model->is_symmetric ? order_of_turns(model) : 0;
     return true;
 }
 
@@ -456,7 +478,7 @@ static void end_turn(struct explore_model *model)
     if (w->h.turn == 0) { /* the environment has used what was cut off before */
         w->h.cut &= (uint8_t)~EXPLORE_CUT_ACTED;
     } else if (w->h.turn <= model->node_count) {
-        explore_node_at(model, w, w->h.turn - 1u)->has_acted = 0;
+        explore_node_at(model, w, explore_node_of_turn(w, w->h.turn))->has_acted = 0;
     } else {
         w->h.service.has_acted = 0;
     }
@@ -508,6 +530,15 @@ uint32_t explore_choices(struct explore_model *model, struct explore_world *worl
     add_turn(model, &list);
     CV_ASSERT(list.count > 0);
     return list.count;
+}
+
+bool explore_has_choice(struct explore_model *model, struct explore_world *world)
+{
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    struct list list = {choice, 0};
+    explore_world_lend(model, world);
+    add_turn(model, &list);
+    return list.count > 0;
 }
 
 /* ---- Doing it -------------------------------------------------------------------------------- */

@@ -68,6 +68,9 @@ bool explore_settle(struct explore_model *model, struct explore_world *world);
 uint32_t explore_choices(struct explore_model *model, struct explore_world *world,
                          struct explore_choice *ret_choice);
 
+/* Has the actor whose turn it is something to do? */
+bool explore_has_choice(struct explore_model *model, struct explore_world *world);
+
 /* Does one of them. If the path ends with it, model->end has the reason. False: it led to nothing
  * new, and the world must not be used. */
 bool explore_do(struct explore_model *model, struct explore_world *world,

@@ -5,6 +5,7 @@
 #include "base/stopwatch.h"
 #include "explore/checkpoint.h"
 #include "explore/pack.h"
+#include "explore/symmetry.h"
 #include "explore/turn.h"
 
 #include <pthread.h>
@@ -38,6 +39,7 @@ struct worker {
     struct explore_model *model;
     struct explore_world *from;
     struct explore_turn turn;
+    struct explore_symmetry symmetry; /* unused if nodes are not alike */
     struct explore_queue next;
     uint64_t next_bytes; /* of this queue, a part of those of the search */
     uint8_t *packed;
@@ -185,8 +187,11 @@ static void meet(struct worker *w, const struct explore_world *to,
 {
     struct search *s = w->search;
     const size_t bytes = explore_pack(w->model, s->first, to, like, w->packed);
+    const uint64_t hash = w->model->is_symmetric
+                              ? explore_symmetry_hash(&w->symmetry, w->model, s->first, to)
+                              : explore_hash(w->packed, bytes);
     uint32_t id;
-    if (explore_visited_add(&s->s.visited, explore_hash(w->packed, bytes), parent, number, &id)) {
+    if (explore_visited_add(&s->s.visited, hash, parent, number, &id)) {
         explore_queue_push(&w->next, id, w->packed, bytes);
         (void)atomic_fetch_add(&s->waiting, 1);
     }
@@ -264,6 +269,7 @@ static void worker_init(struct worker *w, struct search *s, struct explore_model
     }
     w->from = explore_world_new(model);
     explore_turn_init(&w->turn, model);
+    explore_symmetry_init(&w->symmetry, model);
     w->packed = cv__allocate(1, explore_pack_bytes_max(model));
 }
 
@@ -276,6 +282,7 @@ static void worker_fini(struct worker *w, bool is_first)
     explore_queue_fini(&w->next);
     free(w->from);
     explore_turn_fini(&w->turn);
+    explore_symmetry_fini(&w->symmetry);
     free(w->packed);
 }
 

@@ -5,8 +5,8 @@
  * (explore_outcome); a search that was stopped or hit a bound says so and proves nothing.
  *
  * All worlds of one depth are visited before the next. Several threads share them, each with its
- * own model. With more than one thread another shortest trace may be found; everything else is the
- * same.
+ * own model. With more than one thread another shortest trace may be found. Everything else is the
+ * same, but for the number of worlds if nodes are alike (symmetry.h).
  * Memory: visited.h for each world, pack.h for each waiting world; these are moved to disk when
  * memory runs out. */
 #ifndef CV_EXPLORE_SEARCH_H

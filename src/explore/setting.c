@@ -205,6 +205,17 @@ static void set_bound(struct explore_model *model, const struct explore_row *row
         is_known ? row->bound_deltas * delta_of(model) + 2 * model->tick_ns : INT64_MAX;
 }
 
+/* See symmetry.h for what does not allow it. */
+static void set_symmetry(struct explore_model *model, const struct explore_row *row)
+{
+    const uint32_t both = CV_PROP(TOKEN_MONOTONIC) | CV_PROP(AT_MOST_ONE_LEADER);
+    const bool are_alike =
+        row->alike == EXPLORE_ALIKE ||
+        (row->alike == EXPLORE_ALIKE_UNTIL_RESTART && model->budget[EXPLORE_RESTART] == 0 &&
+         (model->judged & CV_PROP(AT_MOST_ONE_LEADER)) == 0);
+    model->is_symmetric = are_alike && (model->judged & both) != CV_PROP(TOKEN_MONOTONIC);
+}
+
 /* A late message is a disturbance. If every message may be late, nothing ever settles, and a search
  * that judges nothing must not report success. */
 static int check_settling(const struct explore_model *model, struct cv_errtext *reterr)
@@ -244,6 +255,7 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
         error = set_judged(model, setting, reterr);
     }
     if (error == CV_OK) {
+        set_symmetry(model, row);
         error = explore_model_init(model, reterr);
     }
     if (error == CV_OK) {

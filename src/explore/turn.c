@@ -38,7 +38,7 @@ static void find_changing(struct explore_turn *t, const struct explore_model *mo
     const uint32_t turn = from->h.turn;
     const size_t first = sizeof *from + model->properties.block_bytes;
     const bool is_of_node = turn > 0 && turn <= model->node_count;
-    t->node_at = first + (is_of_node ? (turn - 1) * model->node_bytes : 0);
+    t->node_at = first + (is_of_node ? explore_node_of_turn(from, turn) * model->node_bytes : 0);
     t->node_bytes = is_of_node ? model->node_bytes : 0;
     if (model->budget[EXPLORE_REBOOT] > 0) {
         t->node_at = first;

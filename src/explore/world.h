@@ -99,6 +99,7 @@ struct explore_model {
     bool uses_bounds;                   /* cores use the bound on a message's delay, ... */
     int64_t bound_ns;                   /* ... and do not distinguish bounds above this */
     bool is_raw;                        /* no canonical form: for testing it */
+    bool is_symmetric;                  /* nodes may change places; see symmetry.h */
     bool has_every_moment;              /* tries faults even at instants that make no difference */
     int64_t witness_ns; /* for so long the witness of a restarted process gives only hints */
     int64_t slow_ns;    /* the longest save, in the node's own time; 0: any time */
@@ -178,7 +179,10 @@ struct explore_header {
     uint8_t turn;      /* the actor whose choices come next: 0 the environment, then the nodes */
     uint8_t partition; /* bit i: node i is in the second group; 0: no partition */
     uint32_t owner_count;
-    uint8_t budget[16];
+    uint8_t budget[EXPLORE_BUDGET_COUNT];
+    /* In which nodes take turns in this instant: two bits for each, the first one in the lowest. 0:
+     * in the order of their ids. Only if nodes are alike; see symmetry.h. */
+    uint8_t order;
     struct cv_token_owner owner[EXPLORE_TOKENS];
     /* properties.now, without the fields that are the same in every world */
     int64_t disturbed_ns, left_until_ns;
@@ -263,9 +267,26 @@ static inline uint64_t explore_nonce(uint32_t node, uint32_t life)
     return (uint64_t)(node + 1) << 44 | (uint64_t)life << 40 | UINT64_C(1) << 39;
 }
 
+/* Is this word a nonce? No other value looks like one. */
+static inline bool explore_is_nonce(uint64_t word, uint32_t *ret_node, uint32_t *ret_life)
+{
+    const uint64_t node = (word >> 44) - 1;
+    const uint64_t life = word >> 40 & 15u;
+    *ret_node = (uint32_t)node;
+    *ret_life = (uint32_t)life;
+    return node < EXPLORE_NODES_MAX && life > 0 &&
+           word == explore_nonce((uint32_t)node, (uint32_t)life);
+}
+
 static inline cv_id explore_label_owner(uint64_t label)
 {
     return (cv_id)(label >> 44);
+}
+
+/* The node with that turn, from 1. */
+static inline uint32_t explore_node_of_turn(const struct explore_world *world, uint32_t turn)
+{
+    return world->h.order == 0 ? turn - 1 : world->h.order >> 2 * (turn - 1) & 3u;
 }
 
 static inline struct explore_node *explore_node_at(const struct explore_model *model,

@@ -231,7 +231,7 @@ static void walk_protocol(const char *name, const char *options)
 {
     for (uint32_t i = 0; i < COUNT_OF(budgets); i++) {
         for (uint32_t variant = 0; variant < VARIANTS; variant++) {
-            walk_variant(name, options, i, variant, 1, 25);
+            walk_variant(name, options, i, variant, 1, test_scale(100));
         }
     }
 }
