@@ -113,13 +113,13 @@ lab: all
 	@$(BUILD)/conclave lab pole --random 1000 --plots docs/lab
 	@$(BUILD)/conclave lab auto --plots docs/lab
 
-# The tables of docs/explore.md; some of it takes hours.
+# The tables of docs/explore.md; some of it takes hours. It can be stopped, and continues later.
 explore: all
 	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --results $(BUILD)/explore.results
 	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 600s --results $(BUILD)/explore.results
 	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --pairs --results $(BUILD)/explore.results
 	@tools/explore-tables $(BUILD)/conclave --nodes 2 --limit 600s --drift --results $(BUILD)/explore.results
-	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 60s --pairs --results $(BUILD)/explore.results
+	@tools/explore-tables $(BUILD)/conclave --nodes 3 --limit 60s --total 1h --pairs --results $(BUILD)/explore.results
 	@tools/configure $(BUILD) -Dtests=enabled
 	@ninja -C $(BUILD) --quiet all meson-test-prereq
 	@tools/explore-plants $(BUILD)

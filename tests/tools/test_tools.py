@@ -6,6 +6,7 @@ Prints TAP, one point per test."""
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import pathlib
 import subprocess
@@ -366,6 +367,85 @@ done
         self.assertIn("Package: src:udev", pins)
         self.assertIn("packages of curl must be upgraded", said)
         self.assertNotIn("of udev must", said)
+
+
+class ExploreTables(InTemporaryFolder):
+    """tools/explore-tables, with a conclave of this test. It logs its words and then does what the test says."""
+
+    CONCLAVE = """#!/bin/sh
+echo "$@" >>"$LOG"
+answer() { echo '{"verdict": "'"$1"'", "states": 7, "transitions": 8, "depth": 3, "seconds": 0.1'"$2"'}'; }
+while [ "$1" != --time ]; do shift; done
+limit=$2
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.folder / "log"
+
+    def table(self, does, *words):
+        """The exit status and the output of the tool."""
+        self.write("conclave", self.CONCLAVE + does).chmod(0o755)
+        done = run(ROOT / "tools/explore-tables", self.folder / "conclave", "--results", self.folder / "results", *words,
+                   env={**os.environ, "LOG": str(self.log)}, timeout=50)
+        return done.returncode, done.stdout
+
+    def searches(self):
+        """The words of the searches so far."""
+        return self.log.read_text(encoding="utf-8").splitlines()
+
+    def test_explores_each_cell_once(self):
+        for _ in range(2):
+            status, said = self.table("answer exhausted", "pole", "lease")
+            self.assertEqual(status, 0, said)
+            self.assertIn("\n| witness | 7 |  |\n", said)
+            self.assertIn("\n| restart |  | 7 |\n", said)
+        self.assertEqual(len(self.searches()), 30)
+        self.assertEqual(len(set(self.searches())), 30)
+
+    def test_explores_several_cells_at_once(self):
+        wait = 'until [ "$(wc -l <"$LOG")" -ge 3 ]; do sleep 0.01; done\n'  # for two others
+        status, said = self.table(wait + "answer exhausted", "--jobs", 3, "lease")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(said.count("| 7 |\n"), 15)
+
+    def test_cells_that_the_total_time_does_not_reach_are_open(self):
+        spend = 'sleep "$limit"; answer "not exhausted" \', "stopped_by": "time (--time)"\'\n'
+        words = ("--jobs", 1, "--total", "0.2s", "lease", "pole")
+        status, said = self.table(spend, *words)
+        self.assertEqual(status, 0, said)
+        self.assertEqual(len(self.searches()), 1)
+        self.assertIn("\n| none | ? | > 7 |\n" if " pole " in self.searches()[0] else "\n| none | > 7 | ? |\n", said)
+        status, said = self.table("answer exhausted", *words[:2], *words[4:])  # goes on, also with the cell that was cut short
+        self.assertEqual(len(self.searches()), 31)
+        self.assertNotIn(">", said)
+
+    def test_cells_that_take_little_time_come_first(self):
+        rows = [{"nodes": 2, "protocol": name, "budget": budget, "limit_s": 60, "verdict": "exhausted", "states": states,
+                 "transitions": 1, "depth": 1, "seconds": seconds}
+                for name, states, seconds in (("pole", 10, 10), ("lease", 1000, 0.1)) for budget in ("none", "crash")]
+        self.write("results", "".join(json.dumps(row) + "\n" for row in rows))
+        status, said = self.table("answer exhausted", "--jobs", 1, "--pairs", "pole", "lease")
+        self.assertEqual(status, 0, said)
+        twice = [words.split()[1] for words in self.searches() if words.endswith("--budget crash=2")]
+        self.assertEqual(twice, ["lease", "pole"])
+
+    def test_a_search_that_was_interrupted_does_not_count(self):
+        status, said = self.table('answer "not exhausted" \', "stopped_by": "an interruption"\'\n', "lease")
+        self.assertEqual(status, 0, said)
+        self.assertNotIn("7", said)
+        self.assertFalse((self.folder / "results").exists())
+
+    def test_a_property_that_breaks_is_named(self):
+        status, said = self.table('answer broken \', "property": "agreement"\'\n', "lease")
+        self.assertEqual(status, 1)
+        self.assertIn("\n| crash | **agreement** |\n", said)
+
+    def test_a_search_without_an_answer_ends_all(self):
+        status, said = self.table("exit 3", "--jobs", 1, "lease")
+        self.assertEqual(status, 1)
+        self.assertIn("exit status 3", said)
+        self.assertEqual(len(self.searches()), 1)
 
 
 def main():
