@@ -10,9 +10,8 @@
  * Read literally, the algorithm with a lease on top neither converges in stars and chains nor is
  * safe across pauses and restarts. The heads of the two files list our amendments. If a run shows
  * what breaks without one, it is a planted bug in tests/planted; each of the others (votes are not
- * proposals, the round is not restarted, no process waits for a suspect, nonces, yielding, FOLLOWs
- * of an older epoch, an epoch is claimed once) has a test of one core in
- * tests/paper/test_pole_rules.c.
+ * proposals, the round is not restarted, no process waits for a suspect, nonces, yielding, an epoch
+ * is claimed once) has a test of one core in tests/paper/test_pole_rules.c.
  *
  * Assumed: clocks drift by at most rho (safety depends only on this); a majority connected by
  * timely links, prompt processes (liveness). A promise survives the crash of its process; if it
