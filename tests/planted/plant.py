@@ -16,6 +16,7 @@ A plant is a text file:
 The scenario's path is relative to the plant. `runs` may be left out and is then 1. Instead of a
 scenario, `program: NAME` says that the bug breaks a test of that program, which `breaks` names (see
 run_test.py). `explore: WORDS`: `conclave explore` with these words must find the bug, and nothing without it.
+`explore-long` is the same for a search that takes too long for a test; tools/explore-plants runs it.
 Several --- / +++ pairs are allowed. Each old text must occur exactly once: when the source has moved on, the build
 says so, instead of testing a bug that is no longer planted."""
 
@@ -25,7 +26,7 @@ import re
 import sys
 
 KEYS = {"file", "breaks", "scenario", "runs", "program"}
-SEARCH_KEYS = {"explore"}  # may be left out; see tools/explore-plants
+SEARCH_KEYS = {"explore", "explore-long"}  # may be left out; see tools/explore-plants
 
 
 class Plant:

@@ -14,10 +14,10 @@ BELIEF = re.compile(r"^  node (\d+) (?:(LEADS)|follows (\d+)|(knows no leader))"
 ANONYMOUS = 4096  # larger ids are not nodes
 
 
-def run(program, words):
+def run(program, words, limit_s=110):
     """(exit status, its JSON output, its errors)"""
     done = subprocess.run([program] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=110, check=False)
+                          stdin=subprocess.DEVNULL, text=True, errors="replace", timeout=limit_s, check=False)
     try:
         return done.returncode, json.loads(done.stdout), done.stderr
     except ValueError:
@@ -98,12 +98,12 @@ class Replay:  # pylint: disable=too-few-public-methods
                            f"{self.wrong}\n{self.scenario}".splitlines())
 
 
-def replay(program, words, real=None):
+def replay(program, words, real=None, limit_s=110):
     """Searches, and replays what was found. With `real`, a program without the bug: the same scenario must not break the
-    property there."""
+    property there. limit_s: the time for the search."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "found.scn"
-        status, found, errors = run(program, ["explore", "--json", "--scenario", str(path)] + words)
+        status, found, errors = run(program, ["explore", "--json", "--scenario", str(path)] + words, limit_s)
         result = Replay(found, errors)
         if result.found is None or status != 1:
             result.wrong = f"the search ends with status {status}: {errors}"

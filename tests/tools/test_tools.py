@@ -369,6 +369,34 @@ done
         self.assertNotIn("of udev must", said)
 
 
+class ExploredPlants(unittest.TestCase):
+    """docs/explore.md says of each planted bug whether the search finds it, and how, or why not."""
+
+    def setUp(self):
+        sys.path.insert(0, str(ROOT / "tests/planted"))
+        self.addCleanup(sys.path.remove, str(ROOT / "tests/planted"))
+        self.plants = [load("tests/planted/plant.py").Plant(path) for path in (ROOT / "tests/planted").glob("*.plant")]
+        self.page = (ROOT / "docs/explore.md").read_text(encoding="utf-8")
+
+    def test_each_plant_is_built(self):
+        listed = (ROOT / "tests/planted/meson.build").read_text(encoding="utf-8")
+        self.assertEqual([], [plant.name for plant in self.plants if f"'{plant.name}'" not in listed])
+
+    def test_each_search_is_in_the_table(self):
+        rows = [f"| {plant.name.replace('_', ' ')} | `{words}` | " for plant in self.plants
+                for words in [plant.values.get("explore", plant.values.get("explore-long"))] if words is not None]
+        self.assertGreater(len(rows), 40)
+        self.assertEqual([], [row for row in rows if row not in self.page])
+
+    def test_each_bug_that_is_not_found_has_a_reason(self):
+        begin = self.page.index("| planted bugs | reason |")
+        reasons = self.page[begin:self.page.index("\n\n", begin)]
+        searched = {plant.name for plant in self.plants if {"explore", "explore-long"} & plant.values.keys()}
+        for plant in self.plants:
+            is_named = f"`{plant.name}`" in reasons or plant.name.startswith("witness_")
+            self.assertEqual(is_named, plant.name not in searched, plant.name)
+
+
 class ExploreTables(InTemporaryFolder):
     """tools/explore-tables, with a conclave of this test. It logs its words and then does what the test says."""
 
