@@ -315,6 +315,13 @@ class CountTests(unittest.TestCase):
         self.assertEqual(self.count("exitcode", "TIMEOUT"), (0, 1, 0))
         self.assertEqual(self.count("exitcode", "SKIP"), (0, 0, 1))
 
+    def test_the_reason_of_a_failed_point_is_shown(self):
+        noise = [f"# claims {i}" for i in range(100)]
+        text = "\n".join(["ok 1 - a", "not ok 2 - b", "# never happened", "# twice", "ok 3 - c", *noise, "ok 4 - d"])
+        shown = self.run_tests.lines_to_show(text)
+        self.assertEqual(shown[:3], ["not ok 2 - b", "# never happened", "# twice"])
+        self.assertEqual(shown[3:], noise[-30:])
+
 
 class Setup(InTemporaryFolder):
     """tools/setup, with an apt-get and a dpkg-query of this test: curl and udev would be upgraded."""
