@@ -5,6 +5,7 @@ The models must be able to follow traces of random runs of `pole` and `local` (t
 programs with planted bugs: so a difference between model and code is found. Prints TAP."""
 
 import argparse
+import json
 import pathlib
 import shutil
 import subprocess
@@ -66,6 +67,19 @@ def main():
             path = pathlib.Path(folder) / f"{name}-without.trace"
             simulate(args.conclave, plant.scenario, seed, path)
             traces[path] = "the model follows all"
+        traces[pathlib.Path(folder) / "missing.trace"] = "cannot be compared"
+        path = pathlib.Path(folder) / "alone.trace"
+        simulate(args.conclave, TESTS / "planted" / "host_alone.scn", 1, path)
+        traces[path] = "cannot be compared"
+        with open(path, encoding="utf-8") as trace:
+            header = json.loads(trace.readline())
+        header["nodes"] = 3
+        path = pathlib.Path(folder) / "empty.trace"
+        path.write_text(json.dumps(header) + "\n", encoding="utf-8")
+        traces[path] = "cannot be compared: it has no step"
+        path = pathlib.Path(folder) / "text.trace"
+        path.write_text("this is not a trace\n", encoding="utf-8")
+        traces[path] = "cannot be compared"
         said = subprocess.run([str(VALIDATE), *map(str, traces)], check=False, stdout=subprocess.PIPE, text=True)
     lines = dict(line.split(": ", 1) for line in said.stdout.splitlines())
     print(f"1..{len(traces)}")
