@@ -216,6 +216,24 @@ def after_a_partition(world):
     ip("link", "set", f"v{number}", "up", at=HUB)
 
 
+def an_ipv6_address_is_announced(world):
+    address = "2001:db8:78::100"
+    macs = [re.search(r"link/ether (\S+)", ip("link", "show", "eth0", at=name)).group(1) for name in HOSTS]
+    # A neighbour that knows the way to the former leader. It asks nobody, because it sends nothing.
+    ip("neigh", "replace", address, "lladdr", macs[1], "dev", "bridge", "nud", "stale", at=HUB)
+    where = f"{address}/64 eth0"
+    with subprocess.Popen(
+            ["ip", "netns", "exec", HOSTS[0], CONCLAVE, "run", "vip6", "--via", world.via, "--lease", world.lease,
+             "--cleanup", f"{SCRIPT} down {where}", "--", SCRIPT, "up", *where.split()],
+            stdin=subprocess.DEVNULL, stdout=world.machines[0].err, stderr=world.machines[0].err) as leader:
+        try:
+            until("the neighbour knows", lambda: macs[0] in ip("neigh", "show", address, at=HUB))
+            assert "tentative" not in ip("-6", "address", "show", "dev", "eth0", "to", address, at=HOSTS[0])
+        finally:
+            leader.terminate()
+    assert not ip("-6", "address", "show", "dev", "eth0", "to", address, at=HOSTS[0]), "it is still there"
+
+
 def after_a_kill_of_both(world):
     number = world.settled()
     machine = world.machines[number]
@@ -255,7 +273,7 @@ def main():
     os.environ["CONCLAVE_STATE"] = os.environ["XDG_RUNTIME_DIR"] = WORK
     etcd = os.environ.get("CV_TEST_ETCD")
     tests = [after_a_partition, after_a_kill_of_both] if etcd \
-        else [after_a_kill, after_a_stop, after_a_resignation]
+        else [after_a_kill, after_a_stop, after_a_resignation, an_ipv6_address_is_announced]
     print(f"1..{len(tests)}", flush=True)
     world = None
     failed = 0
