@@ -9,7 +9,8 @@
 set -eu
 file=${1:?usage: file.sh FILE}
 : "${CONCLAVE_TOKEN:?is not set: start this by conclave run}"
-case $CONCLAVE_TOKEN in *[!0-9]*) echo "$0: CONCLAVE_TOKEN is not a number" >&2 && exit 2 ;; esac
+# 19 digits may be more than the shell's test can compare.
+case $CONCLAVE_TOKEN in *[!0-9]* | ???????????????????*) echo "$0: CONCLAVE_TOKEN is not a number" >&2 && exit 2 ;; esac
 
 new=$(mktemp "$file.XXXXXX")
 trap 'rm -f "$new"' EXIT
@@ -22,7 +23,7 @@ exec 9>>"$file.lock"
 flock 9
 seen=0
 [ ! -s "$file" ] || read -r seen <"$file" || seen=
-case $seen in '' | *[!0-9]*) echo "$0: the first line of $file is not a token" >&2 && exit 2 ;; esac
+case $seen in '' | *[!0-9]* | ???????????????????*) echo "$0: the first line of $file is not a token" >&2 && exit 2 ;; esac
 [ ! -e "$file" ] || chmod --reference="$file" "$new"
 if [ "$CONCLAVE_TOKEN" -lt "$seen" ]; then
     echo "$0: token $CONCLAVE_TOKEN is too old: token $seen was here already" >&2

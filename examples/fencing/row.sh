@@ -14,7 +14,11 @@
 # locks the row until the end, so a later leader waits for it, and an earlier one changes nothing.
 set -eu
 amount=${1:?usage: row.sh AMOUNT}
-case $amount$CONCLAVE_TOKEN in *[!0-9]*) echo "$0: not a number" >&2 && exit 2 ;; esac
+: "${CONCLAVE_TOKEN:?is not set: start this by conclave run}"
+# 19 digits may be more than a BIGINT can hold: SQLite would store another number, without an error.
+for number in "$amount" "$CONCLAVE_TOKEN"; do
+    case $number in *[!0-9]* | ???????????????????*) echo "$0: '$number' is not a number, or too long" >&2 && exit 2 ;; esac
+done
 
 changed=$(eval "$SQL" <<SQL
 UPDATE job SET fence = $CONCLAVE_TOKEN, balance = balance + $amount

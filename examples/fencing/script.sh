@@ -10,14 +10,16 @@
 set -eu
 state=${1:?usage: script.sh STATE COMMAND...}
 shift
+: "${1:?usage: script.sh STATE COMMAND...}"
 : "${CONCLAVE_TOKEN:?is not set: start this by conclave run}"
-case $CONCLAVE_TOKEN in *[!0-9]*) echo "$0: CONCLAVE_TOKEN is not a number" >&2 && exit 2 ;; esac
+# 19 digits may be more than the shell's test can compare.
+case $CONCLAVE_TOKEN in *[!0-9]* | ???????????????????*) echo "$0: CONCLAVE_TOKEN is not a number" >&2 && exit 2 ;; esac
 
 exec 9>>"$state.lock"
 flock 9
 seen=0
 [ ! -e "$state" ] || read -r seen <"$state" || seen=
-case $seen in '' | *[!0-9]*) echo "$0: no token in $state" >&2 && exit 2 ;; esac
+case $seen in '' | *[!0-9]* | ???????????????????*) echo "$0: no token in $state" >&2 && exit 2 ;; esac
 if [ "$CONCLAVE_TOKEN" -lt "$seen" ]; then
     echo "$0: token $CONCLAVE_TOKEN is too old: token $seen was here already" >&2
     exit 75 # EX_TEMPFAIL

@@ -46,7 +46,9 @@ many "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
 sort -cn log || fail "a script with an old token was run: $(tr '\n' ' ' <log)"
 [ "$(tail -n 1 log) $(cat fence)" = "119 119" ] || fail "the last one was not run"
 with abc 2 "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
-for wrong in 'no token' ''; do
+with 99999999999999999999 2 "$here/script.sh" fence sh -c 'echo $CONCLAVE_TOKEN >>log'
+with 120 2 "$here/script.sh" fence
+for wrong in 'no token' '' 99999999999999999999; do
     echo "$wrong" >foreign
     with 120 2 "$here/script.sh" foreign sh -c 'echo $CONCLAVE_TOKEN >>log'
 done
@@ -96,6 +98,8 @@ if [ -n "$SQL" ]; then
     with 7 0 "$here/row.sh" 1
     with 6 75 "$here/row.sh" 100
     with 6 2 "$here/row.sh" '1; DELETE FROM job'
+    with 99999999999999999999 2 "$here/row.sh" 1
+    with 7 2 "$here/row.sh" 99999999999999999999
     [ "$(echo 'SELECT balance, fence FROM job' | eval "$SQL")" = '3|7' ] || fail "the row is wrong"
     many "$here/row.sh" 1
     fence=$(echo 'SELECT fence FROM job' | eval "$SQL")
