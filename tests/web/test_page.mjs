@@ -61,6 +61,7 @@ async function leaders(page) {
 }
 
 async function scrubTo(page, share) {
+    await complete(page);
     await page.locator("#scrub").evaluate((input, value) => {
         input.value = value;
         input.dispatchEvent(new Event("input"));
@@ -68,7 +69,7 @@ async function scrubTo(page, share) {
 }
 
 // Waits until the whole run is loaded.
-const complete = (page) => page.locator('#properties li').first().waitFor({ timeout: 60000 });
+const complete = (page) => page.locator('[data-view="0"][aria-busy="false"]').waitFor({ timeout: 60000 });
 
 async function story(page, name) {
     await page.locator(`[data-story="${name}"]`).click();

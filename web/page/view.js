@@ -32,12 +32,19 @@ export class View {
         this.report = null;
     }
 
+    // Busy: more of the run will come.
+    #setBusy(isBusy) {
+        this.element.setAttribute("aria-busy", String(isBusy));
+    }
+
     // Runs a scenario. The present run is shown until the first piece of the new one is there.
     start({ text, seed, inject }) {
         const trace = new Trace();
         this.stop?.();
+        this.#setBusy(true);
         this.stop = run({ text, seed, inject }, (data) => {
             if (data.error) {
+                this.#setBusy(false);
                 this.on.error(data.error, this);
             } else if (data.text !== undefined) {
                 this.#begin(trace);
@@ -48,6 +55,7 @@ export class View {
             } else if (data.report) {
                 this.report = data.report;
                 trace.isComplete = true;
+                this.#setBusy(false);
                 this.on.change(this);
             } else {
                 this.#grow(data);
@@ -88,6 +96,7 @@ export class View {
         trace.header.duration_s ||= trace.nowS;
         trace.nowS = Math.max(trace.nowS, trace.durationS);
         trace.isComplete = true;
+        this.#setBusy(false);
         this.#show();
         this.on.change(this);
     }
