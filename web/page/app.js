@@ -76,7 +76,7 @@ function makeView(element) {
 function accepted(view) {
     if (view === views[0]) {
         editor.showError(null);
-        if (editor.text !== view.text) {
+        if (editor.text !== view.text && !editor.isTyping) {
             editor.text = view.text;
         }
         document.title = `conclave: ${/^\s*protocol\s+(\S+)/m.exec(view.text)?.[1] ?? ""}`;

@@ -2,32 +2,52 @@
 import { complete, highlight } from "./language.js";
 
 export class Editor {
-    // `onChange` is called a moment after the text has changed.
+    // `onChange` is called a moment after the text has changed, or when the field is left.
     constructor(element, onChange) {
         this.area = element.querySelector("textarea");
         this.copy = element.querySelector("pre");
         this.list = element.querySelector("ul");
         this.said = element.querySelector(".said");
         this.chosen = 0;
+        this.timer = null;
+        this.onChange = onChange;
         this.area.addEventListener("input", () => {
             this.#paint();
             this.#offer();
             clearTimeout(this.timer);
-            this.timer = setTimeout(() => onChange(this.text), 350);
+            this.timer = setTimeout(() => this.#tell(), 350);
         });
         this.area.addEventListener("scroll", () => this.#scroll());
         this.area.addEventListener("keydown", (event) => this.#key(event));
-        this.area.addEventListener("blur", () => this.list.hidden = true);
+        this.area.addEventListener("blur", () => {
+            this.list.hidden = true;
+            if (this.isTyping) {
+                this.#tell();
+            }
+        });
     }
 
     get text() {
         return this.area.value;
     }
 
+    // Is there text that `onChange` has not been told of?
+    get isTyping() {
+        return this.timer !== null;
+    }
+
     set text(text) {
+        clearTimeout(this.timer);
+        this.timer = null;
         this.area.value = text;
         this.error = null;
         this.#paint();
+    }
+
+    #tell() {
+        clearTimeout(this.timer);
+        this.timer = null;
+        this.onChange();
     }
 
     // null: there is no error.
