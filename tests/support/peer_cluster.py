@@ -6,7 +6,6 @@ between the members loses messages and cuts links."""
 
 import concurrent.futures
 import contextlib
-import itertools
 import os
 import pathlib
 import random
@@ -52,18 +51,38 @@ def until(what, condition):
     return value
 
 
-first_port = 15000 + os.getpid() % 250 * 64  # programs that run at the same time have neighbouring process ids
-candidates = itertools.chain(range(first_port, first_port + 64), iter(lambda: random.randrange(15000, 31000), 0))
+FIRST_PORT, BLOCK_PORTS, BLOCKS = 15000, 64, 250  # all below the ports that the kernel hands out
+blocks_taken, candidates, port_lock = [], iter(()), threading.Lock()
+
+
+def take_block():
+    """Ports of this program until it ends: a socket with the number of their block keeps other programs from taking
+    them, also while the member that uses one is dead or has not started yet."""
+    for block in random.sample(range(BLOCKS), BLOCKS):
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            holder.bind(f"\0conclave-test-ports-{block}")
+        except OSError:
+            holder.close()
+            continue
+        blocks_taken.append(holder)
+        return iter(range(FIRST_PORT + block * BLOCK_PORTS, FIRST_PORT + (block + 1) * BLOCK_PORTS))
+    raise Failed("all ports for tests are taken")
 
 
 def free_ports(count):
-    """Ports below those that the kernel hands out, and apart from those of other tests."""
+    """Ports that no other cluster of these tests has got, and that no other program uses now."""
+    global candidates
     ports = []
-    while len(ports) < count:
-        port = next(candidates)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            ports.append(port)
+    with port_lock:
+        while len(ports) < count:
+            port = next(candidates, None)
+            if port is None:
+                candidates = take_block()
+                continue
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, contextlib.suppress(OSError):
+                s.bind(("127.0.0.1", port))
+                ports.append(port)
     return ports
 
 

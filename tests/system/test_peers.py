@@ -4,6 +4,7 @@ their state, cut off and flooded; every claim of a member is recorded and judged
 
 test_peers.py CONCLAVE PEERS_CLAIMS [TEST...]; see peer_cluster.py."""
 
+import concurrent.futures
 import json
 import mmap
 import os
@@ -43,6 +44,26 @@ def judge_notices_two_leaders_and_tokens_that_do_not_grow():
     check("an earlier process has ended", verdict(one + "end 70 2400\n", "claim 72 2400 6 3000\n") == ["at-most-one-leader"])
     check("the same token again", verdict(one, "claim 72 2600 5 3000\n") == ["token-monotonic"])
     check("a smaller token", verdict(one, "claim 72 2600 4 3000\n") == ["token-monotonic"])
+
+
+def a_port_is_given_to_one_cluster_only():
+    """Here and in other programs: a member that finds its port taken does not start, and its cluster waits for ever."""
+    program = ("import sys; sys.path.append(sys.argv[3]); import peer_cluster; "
+               "print(*peer_cluster.free_ports(400), flush=True); sys.stdin.read(); peer_cluster.work.rmdir()")
+    support = pathlib.Path(sys.modules["peer_cluster"].__file__).parent
+    others = []
+    for _ in range(3):  # they keep their ports as long as they run
+        others.append(subprocess.Popen([sys.executable, "-c", program, CONCLAVE, CLAIMS, support], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True))
+        running.append(others[-1])
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        given = [port for ports in pool.map(free_ports, [100] * 4) for port in ports]
+    for other in others:
+        given += map(int, other.stdout.readline().split())
+    for other in others:
+        other.communicate()
+        running.remove(other)
+    check(f"1600 different ones: {len(set(given))} of {len(given)}", len(set(given)) == len(given) == 1600)
 
 
 def two_leaders_of_a_divided_cluster_are_noticed():
@@ -887,6 +908,7 @@ def run_moves_the_command_to_another_member():
 
 TESTS = [
     judge_notices_two_leaders_and_tokens_that_do_not_grow,
+    a_port_is_given_to_one_cluster_only,
     two_leaders_of_a_divided_cluster_are_noticed,
     members_elect_and_survive_kills_and_restarts,
     stopped_leader_does_not_lead_when_it_wakes_up,
