@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 from points import Skipped, await_value
 
@@ -397,6 +398,8 @@ def attempt(test):
         skipped = f" # SKIP {why}"
     except (Failed, subprocess.SubprocessError, OSError) as why:
         wrong = str(why)
+    except Exception:  # a mistake of the test: it must not leave its processes running
+        wrong = traceback.format_exc()
     return wrong, skipped or f" # {time.monotonic() - began:.1f} s"
 
 
