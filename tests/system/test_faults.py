@@ -7,6 +7,7 @@ scarce.c) are preloaded, WORKER (tests/chaos/worker.c) notes the time every mill
 conditions with generous limits and judges no speed."""
 
 import contextlib
+import json
 import os
 import pathlib
 import resource
@@ -114,6 +115,14 @@ class Stage:
         return await_that(lambda: max((t for t in self.leaderships() if t > above), default=0),
                           f"a leader with a token above {above}")
 
+    def await_waiting(self, *names):
+        """Until they do: a contender that is still opening the file gives up if a disk stalls for long."""
+        def waits():
+            said = subprocess.run([CONCLAVE, "status", "job", "--json", "--via", f"sqlite:{self.work}/e.db"], env=self.env,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
+            return said.returncode == 0 and set(names) <= {one["node"] for one in json.loads(said.stdout)["waiting"]}
+        await_that(waits, f"that {names} wait")
+
     def end(self):
         for contender in self.contenders:
             contender.stall_disk(0)
@@ -130,6 +139,7 @@ def a_leader_whose_disk_stalls_stops_in_time(stage):  # T7
     leader = stage.start("a")
     token = stage.await_token()
     waiting = stage.start("b")
+    stage.await_waiting("b")
     begin_ns = leader.stall_disk(3 * LEASE_S)
     # Its lease was requested before the disk stalled: no process of its command may run beyond it.
     deadline_ns = begin_ns + int(LEASE_S * 1e9)
@@ -147,8 +157,10 @@ def a_leader_whose_disk_stalls_stops_in_time(stage):  # T7
 
 
 def everybodys_disk_stalls_and_nobody_aborts(stage):  # T7
-    contenders = [stage.start(name) for name in "abc"]
+    leader = stage.start("a")
     token = stage.await_token()
+    contenders = [leader, stage.start("b"), stage.start("c")]
+    stage.await_waiting("b", "c")
     for contender in contenders:
         contender.stall_disk(3 * LEASE_S)
     stage.await_token(above=token)

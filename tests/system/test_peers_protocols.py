@@ -20,6 +20,8 @@ from peer_cluster import CLAIMS, QUICK, Cluster, Proxy, Wan, ask, check, run, un
 # Short leases, because the tests wait for them again and again; the verdict does not depend on their length.
 LOCAL = "delta = 10ms\nsigma = 10ms\nep = 15ms\nexpires = 180ms\n"
 CLASSIC = "heartbeat = 30ms\ntimeout = 120ms\ndelta = 15ms\n"
+# A list goes round all members, and skips one that does not run for a while: on a busy machine they never agreed.
+RING = "heartbeat = 30ms\ntimeout = 250ms\ndelta = 25ms\n"
 
 
 def refuse(cluster):
@@ -95,7 +97,7 @@ KINDS = {
     "bully": ("bully", CLASSIC, True),
     "bully_improved": ("bully-improved", CLASSIC, True),
     "bully_modified": ("bully-modified", CLASSIC, True),
-    "ring": ("ring", CLASSIC, True),
+    "ring": ("ring", RING, True),
     "ring_modified": ("ring-modified", CLASSIC, True),
 }
 

@@ -30,11 +30,11 @@ def members_find_themselves_by_their_addresses():
         with open(cluster.folder / f"{name}.out", "w") as output:
             running.append(subprocess.Popen(inside(name, "elect", "e"), stdin=subprocess.DEVNULL, stdout=output))
     said = lambda *words: subprocess.run(inside("b", *words), capture_output=True, text=True, check=False)
-    seen = until("all take part", lambda: (lambda s: s if len(s.get("waiting", [])) == 2 else None)(
+    seen = until("all take part", lambda: (lambda s: s if s.get("leader") and len(s["waiting"]) == 2 else None)(
         json.loads(said("status", "e", "--json").stdout or "{}")))
     check(f"{seen}", sorted([seen["leader"]] + [one["node"] for one in seen["waiting"]]) == cluster.names)
-    leading = [n for n in cluster.names if "(this process)" in (cluster.folder / f"{n}.out").read_text()]
-    check(f"{seen['leader']} knows that it leads: {leading}", seen["leader"] in leading)
+    until(f"{seen['leader']} knows that it leads",
+          lambda: "(this process)" in (cluster.folder / f"{seen['leader']}.out").read_text() or None)
     reported = said("report", "e", "--load", "3")
     check(f"{reported}", reported.returncode == 0)
     cluster.close()

@@ -680,9 +680,14 @@ for turn in 1 2 3; do
     kill -CONT "$holder"
 done
 check 'an outage that explain promises to survive is survived' sh -c '! grep -q stopping kept.err'
+tries=0 # a renewal after the last pause: otherwise that may be the reason
+until "$CONCLAVE" status kept --json | grep -q '"remaining_s": [01].[0-4]' || [ $tries -ge 200 ]; do
+    tries=$((tries + 1))
+done
+renewed
 told_lock 2.5
 tries=0
-until grep -q 'leadership lost' kept.err || [ $tries -ge 200 ]; do
+until grep -q 'leadership lost (store-unreachable)' kept.err || [ $tries -ge 200 ]; do
     tries=$((tries + 1))
     sleep 0.05
 done
@@ -691,7 +696,8 @@ kill "$holder"
 wait "$holder" 2>/dev/null
 holder=
 run 0 history kept
-check 'and the trail does not call it a resignation' [ "$(sed -n '2s/.* s  *[0-9]*  //; 2s/ .*//p' out)" = store-unreachable ]
+# A busy machine may have lost an earlier leadership for another reason: the outage is one of the rows.
+check "and the trail does not call it a resignation: $(cat out)" grep -q ' store-unreachable ' out
 
 # ---- why it ended ---------------------------------------------------------------------------------
 
