@@ -249,13 +249,22 @@ bool cv__command_number(const char *option, const char *text, uint64_t min, uint
     return true;
 }
 
+/* As in 5m, which could be taken for milliseconds as well. */
+static bool is_in_minutes(const char *text)
+{
+    int64_t unused;
+    const char *unit = cv__decimal_parse(text, &unused);
+    return unit != NULL && strcmp(unit, "m") == 0;
+}
+
 bool cv__command_time(const char *option, const char *text, int64_t *ret_ns)
 {
     const char *rest = cv__decimal_parse(text, ret_ns);
     if ((rest != NULL && *rest == '\0') || cv__duration_parse(text, ret_ns)) {
         return true;
     }
-    cv__complain("%s takes a time like 5s, not '%s'", option, text);
+    cv__complain("%s takes a time like 5s, not '%s'%s", option, text,
+                 is_in_minutes(text) ? "; minutes are 'min'" : "");
     return false;
 }
 

@@ -519,6 +519,7 @@ struct versions {
     struct doctor *doctor;
     const struct cv_store_kind *kind;
     const char *address;
+    bool is_silent;                /* the store does not answer any more, and is not asked again */
     struct cv_store_list *waiting; /* those of the election that is being checked */
     uint32_t election_count, contender_count, other_count, silent_count;
     char silent[200]; /* names of contenders that do not report it, as many as fit */
@@ -558,14 +559,19 @@ static void check_election(void *user, const char *election)
     struct versions *v = user;
     struct cv_inquiry inquiry;
     struct cv_errtext error;
-    if (strncmp(election, PROBE_PREFIX, strlen(PROBE_PREFIX)) == 0) {
-        return; /* the probe of another doctor */
+    char text[sizeof error.text + CV_ELECTION_BYTES + 40];
+    if (v->is_silent || strncmp(election, PROBE_PREFIX, strlen(PROBE_PREFIX)) == 0) {
+        return; /* or it is the probe of another doctor */
     }
+    const int64_t began_ns = cv__clock_now_ns();
     memset(v->waiting, 0, sizeof *v->waiting);
     if (cv__inquire(v->kind, v->address, election, /* asks_to_resign= */ false, NULL, &inquiry,
                     &error) != CV_OK ||
         cv__inquire_list(v->kind, v->address, election, v->waiting, &error) != CV_OK) {
-        tell(v->doctor, WARNING, "contenders", error.text, NULL);
+        v->is_silent = cv__inquiry_was_silent(began_ns);
+        (void)snprintf(text, sizeof text, "%s: %s%s", election, error.text,
+                       v->is_silent ? "; later ones were not asked for" : "");
+        tell(v->doctor, WARNING, "contenders", text, NULL);
         return;
     }
     v->election_count++;
@@ -599,7 +605,7 @@ static void check_versions(struct doctor *d, const struct cv_store_kind *kind, c
                  : "run 'conclave store init ADDRESS' once more and update contenders of earlier "
                    "versions; on PostgreSQL a waiting contender with a long name cannot report its "
                    "version");
-    } else if (v.other_count == 0) {
+    } else if (v.other_count == 0 && !v.is_silent) {
         (void)snprintf(text, sizeof text, "%u in %u elections, none of another version",
                        v.contender_count, v.election_count);
         tell(d, FINE, "contenders", v.contender_count > 0 ? text : "no contenders now", NULL);

@@ -6,6 +6,7 @@
 #include "cli/peers.h"
 #include "core/duration.h"
 #include "core/errors.h"
+#include "os/clock.h"
 #include "runtime/trail.h"
 
 #include <getopt.h>
@@ -131,8 +132,10 @@ struct listing {
     const char *address;
     bool is_json;
     int status;
-    uint32_t count; /* of elections that were found */
-    bool is_one;    /* its name was given */
+    uint32_t count;          /* of elections that were found */
+    bool is_one;             /* its name was given */
+    bool is_silent;          /* the store does not answer any more, and is not asked again ... */
+    uint32_t left_out_count; /* ... for these elections */
 };
 
 static void on_past(void *user, const struct cv_store_past *past)
@@ -211,6 +214,12 @@ static void show(void *user, const char *name)
     struct listing *listing = user;
     struct cv_errtext error;
     listing->count++;
+    if (listing->is_silent) {
+        show_unreachable(listing, name, "not asked, because the store does not answer any more");
+        listing->left_out_count++;
+        return;
+    }
+    const int64_t began_ns = cv__clock_now_ns();
     struct known known = {.name = name,
                           .hides_rest = listing->kind->hides_rest,
                           .waiting = calloc(1, sizeof *known.waiting)};
@@ -222,7 +231,9 @@ static void show(void *user, const char *name)
                     &known.inquiry, &error) != CV_OK ||
         cv__inquire_list(listing->kind, listing->address, name, known.waiting, &error) != CV_OK) {
         show_unreachable(listing, name, error.text);
-        listing->status = cv__cannot("%s", error.text);
+        listing->status = cv__cannot("%s%s%s", listing->is_one ? "" : name,
+                                     listing->is_one ? "" : ": ", error.text);
+        listing->is_silent = cv__inquiry_was_silent(began_ns);
         free(known.waiting);
         return;
     }
@@ -293,6 +304,11 @@ static int run(int argc, char **argv)
             listing.status = cv__cannot("%s", error.text);
         } else if (listing.status == EXIT_NO) {
             listing.status = EXIT_FINE; /* a list is an answer, with or without a leader */
+        }
+        if (listing.left_out_count > 0) {
+            cv__complain("%u more elections were not asked for, because the store does not answer "
+                         "any more",
+                         listing.left_out_count);
         }
         if (listing.status == EXIT_FINE && listing.count == 0) {
             const char *absent = cv__inquiry_absent_file(listing.kind, address);

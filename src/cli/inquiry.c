@@ -267,6 +267,12 @@ int cv__inquire_or_stop(const struct cv_store_kind *kind, const char *address, c
     return inquire(kind, address, election, &question, ret_inquiry, reterr);
 }
 
+bool cv__inquiry_was_silent(int64_t began_ns)
+{
+    /* Stores that give up themselves do so a little earlier. */
+    return cv__clock_now_ns() - began_ns > CV_INQUIRY_MS * NS_PER_MS / 10 * 9;
+}
+
 int cv__inquire_runs(const struct cv_store_kind *kind, const char *address, const char *election,
                      struct cv_store_runs *runs, int patience_ms,
                      enum cv_store_verdict *ret_verdict, struct cv_errtext *reterr)

@@ -549,6 +549,7 @@ fails 1 'x: no leadership is recorded then' history x --at 10min
 fails 2 'resign takes the name of one election' resign
 fails 2 'resign takes the name of one election' resign x y
 fails 2 "--wait takes a time like 5s, not 'x'" resign x --wait x
+fails 2 "--lease takes a time like 5s, not '1m'; minutes are 'min'" run x --lease 1m -- true
 fails 2 "is not a valid name of a node" resign x --to ''
 fails 2 "is not a valid name of a node" resign x --to "$(repeated n 128)"
 fails 2 'history takes the name of one election' history

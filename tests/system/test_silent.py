@@ -3,6 +3,7 @@
 
 The server is a small one of our own, on the loopback interface: it stops answering at a chosen point of a connection."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -30,19 +31,21 @@ def message(kind, body):
     return kind + struct.pack("!I", len(body) + 4) + body
 
 
-def answer_of(values):
-    """One row of text, and that the query is over."""
-    columns = b"".join(b"c\0" + struct.pack("!IhIhih", 0, 0, 25, -1, -1, 0) for _ in values)
-    row = b"".join(struct.pack("!I", len(value)) + value for value in values)
-    count = struct.pack("!h", len(values))
-    return message(b"T", count + columns) + message(b"D", count + row) + message(b"C", b"SELECT 1\0") + message(b"Z", b"I")
+def answer_of(*rows):
+    """Rows of text, and that the query is over."""
+    count = struct.pack("!h", len(rows[0]))
+    columns = b"".join(b"c\0" + struct.pack("!IhIhih", 0, 0, 25, -1, -1, 0) for _ in rows[0])
+    data = b"".join(message(b"D", count + b"".join(struct.pack("!I", len(value)) + value for value in row)) for row in rows)
+    return message(b"T", count + columns) + data + message(b"C", b"SELECT 1\0") + message(b"Z", b"I")
 
 
 class Server:
-    """Answers so many queries of each connection; -1: it does not even let anybody in."""
+    """Answers so many queries of each connection; -1: it does not even let anybody in. If it has elections, it also answers
+    the question for their names."""
 
-    def __init__(self, answer_count):
+    def __init__(self, answer_count, elections=()):
         self.answer_count = answer_count
+        self.elections = elections
         self.connection_count = 0
         self.queries = []
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -73,7 +76,9 @@ class Server:
                 body = stream.read(length - 4)
                 if kind == b"Q":
                     self.queries.append(body)
-                    if left > 0:
+                    if self.elections and b"SELECT election FROM" in body:
+                        connection.sendall(answer_of(*([name] for name in self.elections)))
+                    elif left > 0:
                         left -= 1
                         connection.sendall(answer_of(GREETING))
         except (OSError, struct.error):  # the client is gone
@@ -153,8 +158,28 @@ def forget_does_not_ask_again_a_server_that_does_not_answer(stage):
             raise Failure(f"{server.answer_count} answers: {server.connection_count} connections, {status} '{errors}'")
 
 
+def a_list_asks_for_no_more_elections_when_the_server_falls_silent(stage):
+    elections = (b"one", b"three", b"two")
+    wanted = {
+        "text": (["status"], "", ["conclave: one: PostgreSQL: no answer in time",
+                                  "conclave: 2 more elections were not asked for, because the store does not answer any more"]),
+        "json": (["status", "--json"], "one three two", []),
+    }
+    begun = []
+    for name, (command, _, _) in wanted.items():
+        server = Server(1, elections)
+        begun.append((name, server, stage.start(*command, "--via", server.address)))
+    for name, server, process in begun:
+        status, output, errors = end_of(process)
+        _, names, lines = wanted[name]
+        if status != 2 or " ".join(json.loads(line)["election"] for line in output.splitlines()) != names:
+            raise Failure(f"{name}: {status} '{output}' '{errors}'")
+        if lines and errors.splitlines() != lines or server.connection_count != 2:
+            raise Failure(f"{name}: {server.connection_count} connections, '{errors}'")
+
+
 TESTS = [commands_end_though_the_server_stops_answering, forget_does_not_ask_again_a_server_that_does_not_answer,
-         an_interrupted_watcher_asks_no_more]
+         a_list_asks_for_no_more_elections_when_the_server_falls_silent, an_interrupted_watcher_asks_no_more]
 
 
 def main():
