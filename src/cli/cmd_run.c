@@ -113,6 +113,13 @@ static void end(struct run *run, int exit_status)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
+/* If so, the command did not end by itself: it got the same signal. SIGHUP does not count: it makes
+ * many commands only reread their files. */
+static bool is_told_to_end(const struct run *run)
+{
+    return run->got_signal != 0 && run->got_signal != SIGHUP;
+}
+
 /* --every: may this leadership run the command? False: no, or not yet. */
 static bool period_begin(struct run *run)
 {
@@ -176,7 +183,8 @@ static void period_end(struct run *run)
  * is recorded neither as done nor as failed: the next leader runs it again. */
 static void finish(struct run *run, int status)
 {
-    const bool is_interrupted = run->got_signal != 0 && status != 0;
+    const bool is_hung_up = run->got_signal == SIGHUP && status == EXIT_SIGNAL + SIGHUP;
+    const bool is_interrupted = is_hung_up || (is_told_to_end(run) && status != 0);
     if (!run->settings->every.is_on || is_interrupted) {
         end(run, status);
         return;
@@ -268,13 +276,6 @@ static void say_cleanup(const struct run *run, const struct cv_supervisor_event 
                          ? "; a cleanup that takes longer than --cleanup-time is killed"
                          : "");
     }
-}
-
-/* If so, the command did not end by itself: it got the same signal. SIGHUP does not count: it makes
- * many commands only reread their files. */
-static bool is_told_to_end(const struct run *run)
-{
-    return run->got_signal != 0 && run->got_signal != SIGHUP;
 }
 
 static void on_gone(struct run *run, const struct cv_supervisor_event *event)

@@ -866,6 +866,25 @@ def a_failed_job_is_tried_again_by_the_next_leader(stage):
         raise Failure("a job that failed as often as allowed was tried again")
 
 
+def a_job_that_was_hung_up_is_run_again_unless_it_failed_later(stage):
+    """SIGHUP ends the first one. The second one only notes it, and fails for its own reasons."""
+    job = ["sh", "-c", f"""echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
+        if mkdir {stage.folder}/first 2>/dev/null; then sleep 1000; fi
+        trap 'exit 3' HUP; echo "ready $CONCLAVE_NODE" >>{stage.log}; while :; do sleep 0.05; done"""]
+    options = ["--every", "1d", "--retry", "0"]
+    for expected, is_ready in ((129, (stage.folder / "first").exists), (3, lambda: stage.lines("ready"))):
+        node = stage.spawn(command=job, options=options)
+        await_that(is_ready, "a run")
+        stage.process[node].send_signal(signal.SIGHUP)
+        found = stage.process[node].wait(timeout=LIMIT)
+        if found != expected:
+            raise Failure(f"exit status {found}, not {expected}")
+    late = stage.spawn(command=job, options=options)
+    found = stage.process[late].wait(timeout=LIMIT)
+    if found != 1 or len(stage.lines("ran")) != 2:
+        raise Failure(f"exit status {found}, runs {stage.lines('ran')}")
+
+
 def at_most_once_is_not_repeated_when_the_runner_died(stage):
     job = ["sh", "-c", f'echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}; sleep 1000']
     options = ["--every", "1d", "--at-most-once"]
@@ -979,7 +998,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          resign_says_that_the_heir_does_not_lead, resignations_in_a_row,
          status_history_and_watch, exit_statuses, a_period_is_run_once,
          a_job_whose_runner_is_killed_is_run_by_another,
-         a_failed_job_is_tried_again_by_the_next_leader,
+         a_failed_job_is_tried_again_by_the_next_leader, a_job_that_was_hung_up_is_run_again_unless_it_failed_later,
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
          an_absent_heir_disturbs_nobody, an_heir_that_leads_as_soon_as_it_comes_leads_already, resigns_there_and_back,
