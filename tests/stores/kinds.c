@@ -63,32 +63,44 @@ void a_deleted_row_does_not_reset_the_token(void **unused)
     field_free(field);
 }
 
+static void on_counted_past(void *user, const struct cv_store_past *past)
+{
+    (void)past;
+    (*(uint32_t *)user)++;
+}
+
 /* A role that may create objects in a schema of our search path must not make our statements run
  * them: here, an operator that fits our types better than the built-in one. */
 void operators_of_another_role_are_not_used(void **unused)
 {
     (void)unused;
-    static const char *const type[] = {"int4", "int8"};
+    static const char *const type[][2] = {
+        {"int4", "interval"}, {"int8", "interval"}, {"numeric", "int4"}};
     for (uint32_t i = 0; i < COUNT_OF(type); i++) {
-        psql("CREATE FUNCTION public.planted(%s, interval) RETURNS interval LANGUAGE plpgsql"
+        psql("CREATE FUNCTION public.planted(%s, %s) RETURNS interval LANGUAGE plpgsql"
              " AS 'BEGIN RAISE EXCEPTION ''a planted operator was used''; END'",
-             type[i]);
-        psql("CREATE OPERATOR public.* (LEFTARG = %s, RIGHTARG = interval,"
-             " FUNCTION = public.planted)",
-             type[i]);
+             type[i][0], type[i][1]);
+        psql("CREATE OPERATOR public.* (LEFTARG = %s, RIGHTARG = %s, FUNCTION = public.planted)",
+             type[i][0], type[i][1]);
     }
     struct field *field = field_new(address, NULL);
     struct contender *a = field_join(field, "a", NULL);
     const enum cv_store_verdict granted = ask_once(a, CV_STORE_ACQUIRE, 1, lease_long_ns)->verdict;
     const enum cv_store_verdict renewed = ask_once(a, CV_STORE_RENEW, 1, lease_long_ns)->verdict;
     const enum cv_store_verdict released = ask_once(a, CV_STORE_RELEASE, 1, 0)->verdict;
+    uint32_t past_count = 0;
+    struct cv_errtext err;
+    const int code =
+        field->kind->history(address, field->election, on_counted_past, &past_count, &err);
     field_free(field);
     for (uint32_t i = 0; i < COUNT_OF(type); i++) {
-        psql("DROP FUNCTION public.planted(%s, interval) CASCADE", type[i]);
+        psql("DROP FUNCTION public.planted(%s, %s) CASCADE", type[i][0], type[i][1]);
     }
     assert_int_equal(granted, CV_STORE_GRANTED);
     assert_int_equal(renewed, CV_STORE_GRANTED);
     assert_int_equal(released, CV_STORE_FREE);
+    assert_int_equal(code, CV_OK);
+    assert_int_equal(past_count, 1);
 }
 
 /* Statements that were prepared before the table was changed no longer fit it. */
