@@ -54,13 +54,14 @@ def settle(cluster, protocol):
             cluster.settle()))
 
 
-def stop_leader(cluster):
-    leader, _ = cluster.agree()
+def stop_leader(cluster, protocol):
+    """When it wakes up, the claim of another one is among the messages that it has not read yet."""
+    leader, _ = settle(cluster, protocol)
     stopped = cluster.processes[leader]
     stopped.send_signal(signal.SIGSTOP)
     agree_without(cluster, leader)
     stopped.send_signal(signal.SIGCONT)
-    cluster.agree()
+    settle(cluster, protocol)
 
 
 def kill(cluster, name, wipes=False):
@@ -78,7 +79,7 @@ def story(protocol, options, allows_two):
     if allows_two:
         refuse(cluster)
     cluster.start()
-    stop_leader(cluster)
+    stop_leader(cluster, protocol)
     leader = kill(cluster, cluster.agree()[0])
     for name in (leader, cluster.others(leader)[0]):
         kill(cluster, name, wipes=True)
@@ -136,7 +137,7 @@ def in_namespaces(count, protocol, options, allows_two):
 def on_loopback(count, protocol, options, allows_two):
     cluster = Cluster(count, protocol=protocol, options=options, allows_two=allows_two)
     cluster.start()
-    stop_leader(cluster)
+    stop_leader(cluster, protocol)
     leader = kill(cluster, cluster.agree()[0])
     kill(cluster, leader, wipes=True)
     settle(cluster, protocol)
