@@ -436,6 +436,24 @@ static uint8_t order_of_turns(const struct explore_model *model)
     return (uint8_t)order;
 }
 
+/* Nothing will ever happen in this world. What its nodes believe must still be judged once the
+ * settling time is over; a partition that has just cut something off may heal first. INT64_MAX:
+ * there is nothing to judge, or it is judged in a world whose partition ended earlier. */
+static int64_t next_verdict_ns(struct explore_model *model)
+{
+    struct explore_world *w = model->world;
+    const int64_t next_ns = explore_now_ns(EXPLORE_REAL) + model->tick_ns;
+    if (!model->judges_liveness || model->properties.now.is_settled) {
+        return INT64_MAX;
+    }
+    if (w->h.partition != 0) {
+        const bool may_heal = (w->h.cut & EXPLORE_CUT_ACTED) != 0 || model->has_every_moment;
+        return may_heal ? next_ns : INT64_MAX;
+    }
+    w->h.message_count = 0; /* all are to nodes that are down for good */
+    return cv__max64(next_ns, cv__properties_due_ns(&model->properties));
+}
+
 /* False: nothing will ever happen again, or only what also happens in another world. */
 static bool advance(struct explore_model *model)
 {
@@ -453,6 +471,7 @@ static bool advance(struct explore_model *model)
     if (model->service != EXPLORE_NO_SERVICE) {
         next_ns = cv__min64(next_ns, next_service_ns(model));
     }
+    next_ns = next_ns == INT64_MAX ? next_verdict_ns(model) : next_ns;
     if (next_ns == INT64_MAX) {
         return false;
     }
