@@ -276,6 +276,13 @@ static void add_saved(const struct explore_model *model, uint32_t node, struct l
     }
 }
 
+/* A request to resign is an event itself, so it is tried at every tick. */
+static bool may_resign(const struct explore_model *model, uint32_t node)
+{
+    return has(model, EXPLORE_RESIGN) &&
+           cv__properties_holds(&model->properties, node + 1, explore_now_ns(EXPLORE_REAL));
+}
+
 /* A crash, like a pause, matters only by what it prevents, so it is tried right before an event. A
  * crash right after an event differs only if the node may be back before the next event. */
 static void add_up(const struct explore_model *model, uint32_t node, struct list *list)
@@ -296,8 +303,7 @@ static void add_up(const struct explore_model *model, uint32_t node, struct list
     if (has(model, EXPLORE_PAUSE) && must) {
         add(list, EXPLORE_ACT_PAUSE, node, 0);
     }
-    if (has(model, EXPLORE_RESIGN) && (has_event || n->has_acted) &&
-        cv__properties_holds(&model->properties, node + 1, explore_now_ns(EXPLORE_REAL))) {
+    if (may_resign(model, node)) {
         add(list, EXPLORE_ACT_RESIGN, node, 0);
     }
     if (list->count > 0 && !must) {
@@ -305,22 +311,48 @@ static void add_up(const struct explore_model *model, uint32_t node, struct list
     }
 }
 
+static bool is_store_asked(const struct explore_model *model)
+{
+    for (uint32_t i = 0; i < model->world->h.message_count; i++) {
+        const struct explore_message *m = explore_message_at(model, model->world, i);
+        if (explore_is_of_service(m) && m->deferred == 0) {
+            return model->service == EXPLORE_STORE;
+        }
+    }
+    return false;
+}
+
+static bool may_extend(const struct explore_model *model)
+{
+    return has(model, EXPLORE_RESTART) && model->service == EXPLORE_STORE &&
+           model->world->h.service.record.holder != 0;
+}
+
+/* Like a crash, a restart matters by what it prevents. But a request that fails is told at once,
+ * and a lease begins again in the very instant, so these two are tried at every tick. */
+static void add_restarts(const struct explore_model *model, struct list *list)
+{
+    const bool prevents = list->count > 0 || model->world->h.service.has_acted;
+    if (has(model, EXPLORE_RESTART) && (prevents || is_store_asked(model))) {
+        add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_FAILS);
+    }
+    if (has(model, EXPLORE_RESTART) && prevents) {
+        add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_SILENTLY);
+    }
+    if (may_extend(model)) {
+        add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_EXTENDS);
+    }
+}
+
 static void add_service(const struct explore_model *model, struct list *list)
 {
-    const struct explore_service *s = &model->world->h.service;
     bool must = explore_service_is_expired(model, model->world);
     if (must) {
         add(list, EXPLORE_ACT_EXPIRE, EXPLORE_SERVICE, 0);
     } else {
         must = add_messages(model, EXPLORE_SERVICE, list);
     }
-    if (has(model, EXPLORE_RESTART) && (list->count > 0 || s->has_acted)) {
-        add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_FAILS);
-        add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_SILENTLY);
-        if (model->service == EXPLORE_STORE && s->record.holder != 0) {
-            add(list, EXPLORE_ACT_RESTART, EXPLORE_SERVICE, EXPLORE_RESTART_EXTENDS);
-        }
-    }
+    add_restarts(model, list);
     if (list->count > 0 && !must) {
         add(list, EXPLORE_ACT_END, EXPLORE_SERVICE, 0);
     }
@@ -382,6 +414,9 @@ static int64_t next_service_ns(const struct explore_model *model)
     const int64_t now_ns = explore_now_ns(EXPLORE_REAL);
     const int64_t period_ns = model->period_ns[EXPLORE_SERVICE];
     const int64_t tick_ns = s->next_tick_ns > now_ns ? s->next_tick_ns : now_ns + period_ns;
+    if (may_extend(model) || (has(model, EXPLORE_RESTART) && is_store_asked(model))) {
+        return tick_ns;
+    }
     int64_t next_ns = next_arrival_ns(model, EXPLORE_SERVICE, tick_ns);
     if (s->record.holder != 0 && s->waiting != 0) {
         const int64_t local_ns =
@@ -406,6 +441,9 @@ static int64_t next_act_ns(const struct explore_model *model, uint32_t node)
     }
     if (!n->is_up) { /* messages to a node that stays down cause no event */
         return has(model, EXPLORE_RECOVER) ? tick_ns : INT64_MAX;
+    }
+    if (may_resign(model, node)) {
+        return tick_ns;
     }
     const int64_t local_ns = explore_now_ns(node) + (tick_ns - now_ns) * model->tick_ns / period_ns;
     int64_t next_ns = next_arrival_ns(model, node, tick_ns);

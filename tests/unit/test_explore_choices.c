@@ -3,7 +3,10 @@
  *
  * The explored protocol is a known one whose step is watched: it says what it has met, and keeps a
  * word of its own behind the state of the core. */
+#include "explore/choices.h"
 #include "explore/search.h"
+#include "explore/service.h"
+#include "protocols/classic.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -118,11 +121,88 @@ static void what_a_partition_has_stopped_is_judged(void **unused)
     assert_true(r.property == CV_PROPERTY_AGREEMENT || r.property == CV_PROPERTY_TERMINATION);
 }
 
+/* ---- At every tick ------------------------------------------------------------------------- */
+
+/* The word is the instant of the heartbeat that was the last event. */
+static void resign_after_heartbeat(uint64_t *word, void *state, const struct cv_event *event,
+                                   struct cv_effects *out)
+{
+    const bool is_heartbeat =
+        event->kind == CV_EVENT_TIMER && event->timer == CLASSIC_TIMER_HEARTBEAT;
+    is_met = is_met || (event->kind == CV_EVENT_RESIGN && *word != 0 &&
+                        event->now_ns == (int64_t)*word + NS_PER_MS);
+    *word = is_heartbeat ? (uint64_t)event->now_ns : 0;
+    real->step(state, event, out);
+}
+
+static void a_leader_is_asked_to_resign_when_nothing_else_happens(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = watched("bully", resign_after_heartbeat);
+    setting.budget[EXPLORE_RESIGN] = 1;
+    assert_int_equal(search(&setting).outcome, EXPLORE_EXHAUSTED);
+    assert_true(is_met);
+}
+
+/* Bits of how the store may restart in its turn, while nothing else may happen in that turn. */
+static uint32_t restarts_alone(const struct explore_choice *choice, uint32_t count)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (choice[i].act != EXPLORE_ACT_RESTART && choice[i].act != EXPLORE_ACT_END) {
+            return 0;
+        }
+        found |= choice[i].act == EXPLORE_ACT_RESTART ? BIT(choice[i].what) : 0;
+    }
+    return found;
+}
+
+/* The first choice without a fault. */
+static uint32_t usual(const struct explore_choice *choice)
+{
+    uint32_t i = 0;
+    while (choice[i].act == EXPLORE_ACT_RESTART) {
+        i++;
+    }
+    return i;
+}
+
+static void a_store_restarts_between_its_events(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = {.protocol = cv_protocol_find("lease"), .node_count = 1};
+    setting.delay_max_ticks = 1;
+    setting.budget[EXPLORE_RESTART] = 1;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct explore_world *world = explore_world_new(model);
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    uint32_t extends_at[2] = {0}; /* while a request is under way; while nothing is */
+    bool fails = false;
+    explore_world_begin(model, world);
+    for (uint32_t i = 0; i < 60 && explore_settle(model, world); i++) {
+        const uint32_t count = explore_choices(model, world, choice);
+        const uint32_t found = restarts_alone(choice, count);
+        fails = fails || (found & BIT(EXPLORE_RESTART_FAILS)) != 0;
+        extends_at[world->h.message_count == 0] += (found & BIT(EXPLORE_RESTART_EXTENDS)) != 0;
+        (void)explore_do(model, world, &choice[usual(choice)]);
+    }
+    assert_true(fails);
+    assert_in_range(extends_at[0], 1, 60);
+    assert_in_range(extends_at[1], 1, 60);
+    free(world);
+    explore_model_fini(model);
+    free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cluster_in_which_nothing_happens_is_judged),
         cmocka_unit_test(what_a_partition_has_stopped_is_judged),
+        cmocka_unit_test(a_leader_is_asked_to_resign_when_nothing_else_happens),
+        cmocka_unit_test(a_store_restarts_between_its_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
