@@ -130,15 +130,33 @@ static void drop_overdue(struct explore_model *model, uint32_t node, uint32_t ke
     }
 }
 
-static void add_down(struct explore_model *model, uint32_t node, struct list *list)
+/* A message for a node that is down is lost if it arrives before the node starts again, or becomes
+ * late; otherwise it still arrives in this instant, at the new life. */
+static void add_lost_arrivals(const struct explore_model *model, uint32_t node, struct list *list)
 {
-    drop_overdue(model, node, 0);
+    for (uint32_t i = 0; i < model->world->h.message_count; i++) {
+        const struct explore_message *m = explore_message_at(model, model->world, i);
+        if (m->to != node || m->deferred != 0 || m->is_late || !message_may_arrive(model, m)) {
+            continue;
+        }
+        if (!has_predecessor(model, i)) {
+            add(list, EXPLORE_ACT_MISS, node, i);
+        }
+        if (has(model, EXPLORE_LATE)) {
+            add(list, EXPLORE_ACT_DELAY, node, i);
+        }
+    }
+}
+
+static void add_down(const struct explore_model *model, uint32_t node, struct list *list)
+{
     if (has(model, EXPLORE_RECOVER)) {
         add(list, EXPLORE_ACT_RECOVER, node, 0);
         if (has(model, EXPLORE_REBOOT)) {
             add(list, EXPLORE_ACT_REBOOT, node, 0);
         }
         add(list, EXPLORE_ACT_END, node, 0);
+        add_lost_arrivals(model, node, list);
     }
 }
 
@@ -527,6 +545,16 @@ static bool advance(struct explore_model *model)
     return true;
 }
 
+/* What is overdue has reached a node that is down. */
+static void end_turn_of(struct explore_model *model, uint32_t node)
+{
+    struct explore_node *n = explore_node_at(model, model->world, node);
+    n->has_acted = 0;
+    if (!n->is_up && n->next_tick_ns == explore_now_ns(EXPLORE_REAL)) {
+        drop_overdue(model, node, 0);
+    }
+}
+
 /* Passes the turn to the next actor. */
 static void end_turn(struct explore_model *model)
 {
@@ -535,7 +563,7 @@ static void end_turn(struct explore_model *model)
     if (w->h.turn == 0) { /* the environment has used what was cut off before */
         w->h.cut &= (uint8_t)~EXPLORE_CUT_ACTED;
     } else if (w->h.turn <= model->node_count) {
-        explore_node_at(model, w, explore_node_of_turn(w, w->h.turn))->has_acted = 0;
+        end_turn_of(model, explore_node_of_turn(w, w->h.turn));
     } else {
         w->h.service.has_acted = 0;
     }
@@ -715,6 +743,7 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
         explore_world_deliver(model, choice->what, choice->act == EXPLORE_ACT_DUPLICATE);
         break;
     case EXPLORE_ACT_LOSE:
+    case EXPLORE_ACT_MISS:
     case EXPLORE_ACT_FORGET:
         explore_message_remove(model, choice->what);
         break;

@@ -33,6 +33,7 @@ enum explore_act {
     EXPLORE_ACT_SAVE_FAIL,      /* it fails */
     EXPLORE_ACT_SAVE_FAIL_LATE, /* the node learns that it failed, but it is durable */
     EXPLORE_ACT_LOSE,
+    EXPLORE_ACT_MISS, /* it reaches a node that is down */
     EXPLORE_ACT_DELAY,
     EXPLORE_ACT_FORGET, /* a late message never comes */
     EXPLORE_ACT_CRASH,

@@ -57,6 +57,7 @@ static const char *const act_verbs[EXPLORE_ACT_COUNT] = {
     [EXPLORE_ACT_SAVE_FAIL] = "cannot save its record",
     [EXPLORE_ACT_SAVE_FAIL_LATE] = "learns that saving failed, although its record is durable",
     [EXPLORE_ACT_LOSE] = "is lost on its way to",
+    [EXPLORE_ACT_MISS] = "comes while nothing runs at",
     [EXPLORE_ACT_DELAY] = "will be late at",
     [EXPLORE_ACT_FORGET] = "was late and never reaches",
     [EXPLORE_ACT_CRASH] = "crashes",

@@ -160,6 +160,7 @@ static bool write_short(FILE *out, const struct explore_model *model, struct exp
     case EXPLORE_ACT_TIMER:
     case EXPLORE_ACT_DELIVER:
     case EXPLORE_ACT_EXPIRE:
+    case EXPLORE_ACT_MISS: /* the simulator has its own order in this instant */
         return true;
     case EXPLORE_ACT_LOSE:
         if (explore_message_at(model, world, choice->what)->kind != EXPLORE_PEER) {
@@ -342,6 +343,7 @@ static void write_by_hand(const struct teller *t, struct explore_world *world,
         write_message(t, "deliver", m, " again");
         break;
     case EXPLORE_ACT_LOSE:
+    case EXPLORE_ACT_MISS:
     case EXPLORE_ACT_FORGET:
         write_message(t, "lose", m, "");
         break;

@@ -84,7 +84,7 @@ static bool is_about_message(uint8_t act)
            act == EXPLORE_ACT_DUPLICATE || act == EXPLORE_ACT_DELIVER_CRASH ||
            act == EXPLORE_ACT_DELIVER_FAIL || act == EXPLORE_ACT_DELIVER_FAIL_LATE ||
            act == EXPLORE_ACT_DELIVER_SLOW || act == EXPLORE_ACT_LOSE || act == EXPLORE_ACT_DELAY ||
-           act == EXPLORE_ACT_FORGET;
+           act == EXPLORE_ACT_FORGET || act == EXPLORE_ACT_MISS;
 }
 
 /* Among messages that are alike it does not matter which is which. */

@@ -196,6 +196,70 @@ static void a_store_restarts_between_its_events(void **unused)
     free(model);
 }
 
+/* ---- While a node is down --------------------------------------------------------------------- */
+
+/* The word is the instant of the start. */
+static void hear_at_start(uint64_t *word, void *state, const struct cv_event *event,
+                          struct cv_effects *out)
+{
+    if (event->kind == CV_EVENT_START) {
+        *word = (uint64_t)event->now_ns;
+    }
+    is_met = is_met || (event->kind == CV_EVENT_MESSAGE && *word == (uint64_t)event->now_ns);
+    real->step(state, event, out);
+}
+
+static void a_message_comes_in_the_instant_of_a_recovery(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = watched("bully", hear_at_start);
+    setting.budget[EXPLORE_CRASH] = setting.budget[EXPLORE_RECOVER] = 1;
+    assert_int_equal(search(&setting).outcome, EXPLORE_EXHAUSTED);
+    assert_true(is_met);
+}
+
+/* The choice with that act of node 1, or `count`. */
+static uint32_t find(const struct explore_choice *choice, uint32_t count, enum explore_act act)
+{
+    uint32_t i = 0;
+    while (i < count && (choice[i].act != act || choice[i].node != 0)) {
+        i++;
+    }
+    return i;
+}
+
+/* Node 1 crashes; a message to it becomes late while it is down; it starts again and gets it. */
+static void a_message_to_a_node_that_is_down_may_be_late(void **unused)
+{
+    (void)unused;
+    static const enum explore_act wanted[] = {EXPLORE_ACT_CRASH,   EXPLORE_ACT_END,
+                                              EXPLORE_ACT_DELAY,   EXPLORE_ACT_END,
+                                              EXPLORE_ACT_RECOVER, EXPLORE_ACT_DELIVER};
+    struct explore_setting setting = {.protocol = cv_protocol_find("bully"), .node_count = 2};
+    setting.delay_max_ticks = 1;
+    setting.budget[EXPLORE_CRASH] = setting.budget[EXPLORE_RECOVER] = 1;
+    setting.budget[EXPLORE_LATE] = 1;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct explore_world *world = explore_world_new(model);
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    uint32_t done = 0;
+    explore_world_begin(model, world);
+    for (uint32_t i = 0; i < 60 && done < COUNT_OF(wanted); i++) {
+        assert_true(explore_settle(model, world));
+        const uint32_t count = explore_choices(model, world, choice);
+        const uint32_t at = world->h.turn == 1 ? find(choice, count, wanted[done]) : count;
+        const uint32_t rest = find(choice, count, EXPLORE_ACT_END);
+        done += at < count;
+        (void)explore_do(model, world, &choice[at < count ? at : rest < count ? rest : 0]);
+    }
+    assert_int_equal(done, COUNT_OF(wanted));
+    free(world);
+    explore_model_fini(model);
+    free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +267,8 @@ int main(void)
         cmocka_unit_test(what_a_partition_has_stopped_is_judged),
         cmocka_unit_test(a_leader_is_asked_to_resign_when_nothing_else_happens),
         cmocka_unit_test(a_store_restarts_between_its_events),
+        cmocka_unit_test(a_message_comes_in_the_instant_of_a_recovery),
+        cmocka_unit_test(a_message_to_a_node_that_is_down_may_be_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
