@@ -13,11 +13,22 @@ struct list {
     uint32_t count;
 };
 
-static void add(struct list *list, enum explore_act act, uint32_t node, uint32_t what)
+static void add_with(struct list *list, enum explore_act act, uint32_t node, uint32_t what,
+                     enum explore_record record)
 {
     CV_ASSERT(list->count < EXPLORE_CHOICES_MAX);
     CV_ASSERT(what <= UINT8_MAX);
-    list->item[list->count++] = (struct explore_choice){(uint8_t)act, (uint8_t)node, (uint8_t)what};
+    list->item[list->count++] = (struct explore_choice){
+        .act = (uint8_t)act,
+        .node = (uint8_t)node,
+        .record = (uint8_t)record,
+        .what = (uint8_t)what,
+    };
+}
+
+static void add(struct list *list, enum explore_act act, uint32_t node, uint32_t what)
+{
+    add_with(list, act, node, what, EXPLORE_RECORD_SAVED);
 }
 
 static bool has(const struct explore_model *model, enum explore_budget budget)
@@ -184,6 +195,27 @@ static bool may_crash_at_record(const struct explore_model *model)
     return has(model, EXPLORE_CRASH) && has(model, EXPLORE_RECOVER);
 }
 
+/* A timer or a message, with all that may become of the record of its step. */
+static void add_step(const struct explore_model *model, struct list *list, enum explore_act act,
+                     uint32_t actor, uint32_t what)
+{
+    add(list, act, actor, what);
+    if (actor == EXPLORE_SERVICE) {
+        return; /* it saves nothing */
+    }
+    if (may_crash_at_record(model)) {
+        add_with(list, act, actor, what, EXPLORE_RECORD_CRASH);
+    }
+    if (has(model, EXPLORE_DISK)) {
+        add_with(list, act, actor, what, EXPLORE_RECORD_FAIL);
+        add_with(list, act, actor, what, EXPLORE_RECORD_FAIL_LATE);
+    }
+    if (has(model, EXPLORE_SLOW) &&
+        !explore_disk_is_busy(explore_node_at(model, model->world, actor))) {
+        add_with(list, act, actor, what, EXPLORE_RECORD_SLOW);
+    }
+}
+
 static bool add_timers(const struct explore_model *model, uint32_t node, struct list *list)
 {
     const struct explore_node *n = explore_node_at(model, model->world, node);
@@ -193,17 +225,7 @@ static bool add_timers(const struct explore_model *model, uint32_t node, struct 
             continue;
         }
         must = must || timer_must_fire(model, n, node, timer);
-        add(list, EXPLORE_ACT_TIMER, node, timer);
-        if (may_crash_at_record(model)) {
-            add(list, EXPLORE_ACT_TIMER_CRASH, node, timer);
-        }
-        if (has(model, EXPLORE_DISK)) {
-            add(list, EXPLORE_ACT_TIMER_FAIL, node, timer);
-            add(list, EXPLORE_ACT_TIMER_FAIL_LATE, node, timer);
-        }
-        if (has(model, EXPLORE_SLOW) && !explore_disk_is_busy(n)) {
-            add(list, EXPLORE_ACT_TIMER_SLOW, node, timer);
-        }
+        add_step(model, list, EXPLORE_ACT_TIMER, node, timer);
     }
     return must;
 }
@@ -238,24 +260,21 @@ static void add_loss(const struct explore_model *model, uint32_t actor, uint32_t
     }
 }
 
-static void add_arrival(const struct explore_model *model, uint32_t node, uint32_t index,
-                        struct list *list)
+/* May it arrive once more? A host drops a second answer, and a witness is heard once. */
+static bool may_come_again(const struct explore_model *model, const struct explore_message *m)
+{
+    return has(model, EXPLORE_DUPLICATE) && !m->is_repeat && m->kind != EXPLORE_ANSWER &&
+           !explore_is_of_witness(m);
+}
+
+static void add_arrival(const struct explore_model *model, uint32_t actor, uint32_t index,
+                        bool overtakes, struct list *list)
 {
     const struct explore_message *m = explore_message_at(model, model->world, index);
-    add(list, EXPLORE_ACT_DELIVER, node, index);
-    if (may_crash_at_record(model) && node != EXPLORE_SERVICE) {
-        add(list, EXPLORE_ACT_DELIVER_CRASH, node, index);
-    }
-    if (has(model, EXPLORE_DISK) && node != EXPLORE_SERVICE) {
-        add(list, EXPLORE_ACT_DELIVER_FAIL, node, index);
-        add(list, EXPLORE_ACT_DELIVER_FAIL_LATE, node, index);
-    }
-    if (has(model, EXPLORE_SLOW) && node != EXPLORE_SERVICE &&
-        !explore_disk_is_busy(explore_node_at(model, model->world, node))) {
-        add(list, EXPLORE_ACT_DELIVER_SLOW, node, index);
-    }
-    if (!m->is_late && has(model, EXPLORE_DUPLICATE) && m->kind != EXPLORE_ANSWER) {
-        add(list, EXPLORE_ACT_DUPLICATE, node, index);
+    add_step(model, list, overtakes ? EXPLORE_ACT_OVERTAKE : EXPLORE_ACT_DELIVER, actor, index);
+    if (may_come_again(model, m)) {
+        add_step(model, list, overtakes ? EXPLORE_ACT_OVERTAKE_TWICE : EXPLORE_ACT_DUPLICATE, actor,
+                 index);
     }
 }
 
@@ -270,9 +289,9 @@ static bool add_messages(const struct explore_model *model, uint32_t node, struc
         must = must || message_must_arrive(model, m);
         const bool is_first = m->is_late || !has_predecessor(model, i);
         if (is_first && !has_copy_before(model, i)) {
-            add_arrival(model, node, i, list);
+            add_arrival(model, node, i, /* overtakes= */ false, list);
         } else if (!is_first && has(model, EXPLORE_REORDER)) {
-            add(list, EXPLORE_ACT_OVERTAKE, node, i);
+            add_arrival(model, node, i, /* overtakes= */ true, list);
         }
         if (!m->is_late || !has_copy_before(model, i)) {
             add_loss(model, node, i, list);
@@ -628,33 +647,51 @@ bool explore_has_choice(struct explore_model *model, struct explore_world *world
 
 /* ---- Doing it -------------------------------------------------------------------------------- */
 
-static const uint8_t price[EXPLORE_ACT_COUNT] = {
-    [EXPLORE_ACT_OVERTAKE] = EXPLORE_REORDER + 1,
-    [EXPLORE_ACT_DUPLICATE] = EXPLORE_DUPLICATE + 1,
-    [EXPLORE_ACT_TIMER_CRASH] = EXPLORE_CRASH + 1,
-    [EXPLORE_ACT_DELIVER_CRASH] = EXPLORE_CRASH + 1,
-    [EXPLORE_ACT_LOSE] = EXPLORE_LOSS + 1,
-    [EXPLORE_ACT_DELAY] = EXPLORE_LATE + 1,
-    [EXPLORE_ACT_CRASH] = EXPLORE_CRASH + 1,
-    [EXPLORE_ACT_RECOVER] = EXPLORE_RECOVER + 1,
-    [EXPLORE_ACT_PAUSE] = EXPLORE_PAUSE + 1,
-    [EXPLORE_ACT_RESIGN] = EXPLORE_RESIGN + 1,
-    [EXPLORE_ACT_CUT] = EXPLORE_PARTITION + 1,
-    [EXPLORE_ACT_RESTART] = EXPLORE_RESTART + 1,
-    [EXPLORE_ACT_CUT_FROM] = EXPLORE_ONE_WAY + 1,
-    [EXPLORE_ACT_CUT_TO] = EXPLORE_ONE_WAY + 1,
-    [EXPLORE_ACT_CRASH_WITNESSED] = EXPLORE_CRASH + 1,
-    [EXPLORE_ACT_REBOOT] = EXPLORE_RECOVER + 1,
-    [EXPLORE_ACT_TIMER_FAIL] = EXPLORE_DISK + 1,
-    [EXPLORE_ACT_DELIVER_FAIL] = EXPLORE_DISK + 1,
-    [EXPLORE_ACT_TIMER_FAIL_LATE] = EXPLORE_DISK + 1,
-    [EXPLORE_ACT_DELIVER_FAIL_LATE] = EXPLORE_DISK + 1,
-    [EXPLORE_ACT_TIMER_SLOW] = EXPLORE_SLOW + 1,
-    [EXPLORE_ACT_DELIVER_SLOW] = EXPLORE_SLOW + 1,
-    [EXPLORE_ACT_SAVED_CRASH] = EXPLORE_CRASH + 1,
-    [EXPLORE_ACT_SAVE_FAIL] = EXPLORE_DISK + 1,
-    [EXPLORE_ACT_SAVE_FAIL_LATE] = EXPLORE_DISK + 1,
-};
+/* The budgets that pay for a choice, as bits. */
+static uint32_t costs_of(const struct explore_choice *choice)
+{
+    static const uint32_t of_act[EXPLORE_ACT_COUNT] = {
+        [EXPLORE_ACT_OVERTAKE] = BIT(EXPLORE_REORDER),
+        [EXPLORE_ACT_DUPLICATE] = BIT(EXPLORE_DUPLICATE),
+        [EXPLORE_ACT_OVERTAKE_TWICE] = BIT(EXPLORE_REORDER) | BIT(EXPLORE_DUPLICATE),
+        [EXPLORE_ACT_LOSE] = BIT(EXPLORE_LOSS),
+        [EXPLORE_ACT_DELAY] = BIT(EXPLORE_LATE),
+        [EXPLORE_ACT_CRASH] = BIT(EXPLORE_CRASH),
+        [EXPLORE_ACT_CRASH_WITNESSED] = BIT(EXPLORE_CRASH) | BIT(EXPLORE_WITNESS),
+        [EXPLORE_ACT_RECOVER] = BIT(EXPLORE_RECOVER),
+        [EXPLORE_ACT_REBOOT] = BIT(EXPLORE_RECOVER) | BIT(EXPLORE_REBOOT),
+        [EXPLORE_ACT_PAUSE] = BIT(EXPLORE_PAUSE),
+        [EXPLORE_ACT_RESIGN] = BIT(EXPLORE_RESIGN),
+        [EXPLORE_ACT_CUT] = BIT(EXPLORE_PARTITION),
+        [EXPLORE_ACT_CUT_FROM] = BIT(EXPLORE_ONE_WAY),
+        [EXPLORE_ACT_CUT_TO] = BIT(EXPLORE_ONE_WAY),
+        [EXPLORE_ACT_RESTART] = BIT(EXPLORE_RESTART),
+        [EXPLORE_ACT_SAVED_CRASH] = BIT(EXPLORE_CRASH),
+        [EXPLORE_ACT_SAVE_FAIL] = BIT(EXPLORE_DISK),
+        [EXPLORE_ACT_SAVE_FAIL_LATE] = BIT(EXPLORE_DISK),
+    };
+    static const uint32_t of_record[EXPLORE_RECORD_COUNT] = {
+        [EXPLORE_RECORD_CRASH] = BIT(EXPLORE_CRASH),
+        [EXPLORE_RECORD_FAIL] = BIT(EXPLORE_DISK),
+        [EXPLORE_RECORD_FAIL_LATE] = BIT(EXPLORE_DISK),
+        [EXPLORE_RECORD_SLOW] = BIT(EXPLORE_SLOW),
+    };
+    CV_ASSERT((of_act[choice->act] & of_record[choice->record]) == 0);
+    return of_act[choice->act] | of_record[choice->record];
+}
+
+static void pay(struct explore_model *model, uint32_t costs)
+{
+    for (uint32_t i = 0; i < EXPLORE_BUDGET_COUNT; i++) {
+        if ((costs & BIT(i)) != 0) {
+            CV_ASSERT(model->world->h.budget[i] > 0);
+            model->world->h.budget[i]--;
+        }
+    }
+    if (costs != 0) {
+        explore_world_disturb(model);
+    }
+}
 
 /* The witness waits until no process of the node is left, so its leadership has ended when another
  * node hears of it. The time before that is explored by a crash without a witness. */
@@ -674,21 +711,15 @@ static void do_at_node(struct explore_model *model, const struct explore_choice 
     struct explore_node *n = explore_node_at(model, model->world, choice->node);
     switch (choice->act) {
     case EXPLORE_ACT_TIMER:
-    case EXPLORE_ACT_TIMER_CRASH:
-    case EXPLORE_ACT_TIMER_FAIL:
-    case EXPLORE_ACT_TIMER_FAIL_LATE:
-    case EXPLORE_ACT_TIMER_SLOW:
         explore_world_fire(model, choice->node, choice->what);
         break;
     case EXPLORE_ACT_CRASH:
         explore_world_crash(model, choice->node);
         break;
     case EXPLORE_ACT_CRASH_WITNESSED:
-        model->world->h.budget[EXPLORE_WITNESS]--;
         crash_witnessed(model, choice->node);
         break;
     case EXPLORE_ACT_REBOOT:
-        model->world->h.budget[EXPLORE_REBOOT]--;
         explore_world_reboot(model, choice->node);
         explore_world_recover(model, choice->node);
         break;
@@ -735,12 +766,11 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
         break;
     case EXPLORE_ACT_DELIVER:
     case EXPLORE_ACT_OVERTAKE:
+        explore_world_deliver(model, choice->what, /* keeps= */ false);
+        break;
     case EXPLORE_ACT_DUPLICATE:
-    case EXPLORE_ACT_DELIVER_CRASH:
-    case EXPLORE_ACT_DELIVER_FAIL:
-    case EXPLORE_ACT_DELIVER_FAIL_LATE:
-    case EXPLORE_ACT_DELIVER_SLOW:
-        explore_world_deliver(model, choice->what, choice->act == EXPLORE_ACT_DUPLICATE);
+    case EXPLORE_ACT_OVERTAKE_TWICE:
+        explore_world_deliver(model, choice->what, /* keeps= */ true);
         break;
     case EXPLORE_ACT_LOSE:
     case EXPLORE_ACT_MISS:
@@ -778,38 +808,18 @@ static void do_it(struct explore_model *model, const struct explore_choice *choi
     }
 }
 
-/* A choice led to a new world: which faults was it? */
-static void note_faults(struct explore_model *model, const struct explore_choice *choice)
-{
-    if (price[choice->act] > 0) {
-        model->spent |= BIT(price[choice->act] - 1u);
-    }
-    if (choice->act == EXPLORE_ACT_CRASH_WITNESSED) {
-        model->spent |= BIT(EXPLORE_WITNESS);
-    }
-    if (choice->act == EXPLORE_ACT_REBOOT) {
-        model->spent |= BIT(EXPLORE_REBOOT);
-    }
-}
-
 bool explore_do(struct explore_model *model, struct explore_world *world,
                 const struct explore_choice *choice)
 {
     explore_world_lend(model, world);
     model->has_turned = false;
     explore_describe(model, choice);
-    if (price[choice->act] > 0) {
-        world->h.budget[price[choice->act] - 1]--;
-        explore_world_disturb(model);
-    }
-    model->crashes_at_record =
-        choice->act == EXPLORE_ACT_TIMER_CRASH || choice->act == EXPLORE_ACT_DELIVER_CRASH;
-    model->writes_at_failure =
-        choice->act == EXPLORE_ACT_TIMER_FAIL_LATE || choice->act == EXPLORE_ACT_DELIVER_FAIL_LATE;
-    model->fails_at_record = model->writes_at_failure || choice->act == EXPLORE_ACT_TIMER_FAIL ||
-                             choice->act == EXPLORE_ACT_DELIVER_FAIL;
-    model->waits_at_record =
-        choice->act == EXPLORE_ACT_TIMER_SLOW || choice->act == EXPLORE_ACT_DELIVER_SLOW;
+    const uint32_t costs = costs_of(choice);
+    pay(model, costs);
+    model->crashes_at_record = choice->record == EXPLORE_RECORD_CRASH;
+    model->writes_at_failure = choice->record == EXPLORE_RECORD_FAIL_LATE;
+    model->fails_at_record = model->writes_at_failure || choice->record == EXPLORE_RECORD_FAIL;
+    model->waits_at_record = choice->record == EXPLORE_RECORD_SLOW;
     model->has_saved = false;
     cv__assert_trap = &model->trap.trap;
     if (setjmp(model->on_assert) == 0) {
@@ -823,11 +833,9 @@ bool explore_do(struct explore_model *model, struct explore_world *world,
     }
     cv__assert_trap = NULL;
     explore_world_take(model);
-    const bool is_about_record =
-        model->crashes_at_record || model->fails_at_record || model->waits_at_record;
-    if (is_about_record && !model->has_saved) {
+    if (choice->record != EXPLORE_RECORD_SAVED && !model->has_saved) {
         return false;
     }
-    note_faults(model, choice);
+    model->spent |= costs;
     return true;
 }

@@ -12,22 +12,15 @@
 
 #include "explore/world.h"
 
-#define EXPLORE_CHOICES_MAX 1024u
+#define EXPLORE_CHOICES_MAX 2048u
 
 enum explore_act {
     EXPLORE_ACT_END, /* the actor does nothing more in this instant */
     EXPLORE_ACT_TIMER,
     EXPLORE_ACT_DELIVER,
-    EXPLORE_ACT_OVERTAKE, /* deliver it before those sent before it */
-    EXPLORE_ACT_DUPLICATE,
-    EXPLORE_ACT_TIMER_CRASH, /* crash when the record is saved, before any later effect */
-    EXPLORE_ACT_DELIVER_CRASH,
-    EXPLORE_ACT_TIMER_FAIL, /* its record cannot be saved, ... */
-    EXPLORE_ACT_DELIVER_FAIL,
-    EXPLORE_ACT_TIMER_FAIL_LATE, /* ... but is durable */
-    EXPLORE_ACT_DELIVER_FAIL_LATE,
-    EXPLORE_ACT_TIMER_SLOW, /* saving its record takes any time; meanwhile the node goes on */
-    EXPLORE_ACT_DELIVER_SLOW,
+    EXPLORE_ACT_OVERTAKE,       /* deliver it before those sent before it */
+    EXPLORE_ACT_DUPLICATE,      /* deliver it, and keep it to arrive again */
+    EXPLORE_ACT_OVERTAKE_TWICE, /* both */
     EXPLORE_ACT_SAVED,          /* a slow record is durable */
     EXPLORE_ACT_SAVED_CRASH,    /* it is durable, but the node crashes before it learns that */
     EXPLORE_ACT_SAVE_FAIL,      /* it fails */
@@ -52,9 +45,20 @@ enum explore_act {
     EXPLORE_ACT_COUNT
 };
 
+/* What becomes of the record that a step saves; after a timer or a message. */
+enum explore_record {
+    EXPLORE_RECORD_SAVED,
+    EXPLORE_RECORD_CRASH,     /* the node crashes when it is saved, before any later effect */
+    EXPLORE_RECORD_FAIL,      /* it cannot be saved, ... */
+    EXPLORE_RECORD_FAIL_LATE, /* ... but is durable */
+    EXPLORE_RECORD_SLOW,      /* saving it takes any time; meanwhile the node goes on */
+    EXPLORE_RECORD_COUNT
+};
+
 struct explore_choice {
     uint8_t act;
     uint8_t node;
+    uint8_t record; /* enum explore_record */
     /* the timer, the message's index, the nodes of the second group, or how to restart */
     uint8_t what;
 };

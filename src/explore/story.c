@@ -156,9 +156,10 @@ static bool write_short(FILE *out, const struct explore_model *model, struct exp
                         const struct explore_choice *choice)
 {
     switch (choice->act) {
-    case EXPLORE_ACT_END:
     case EXPLORE_ACT_TIMER:
     case EXPLORE_ACT_DELIVER:
+        return choice->record == EXPLORE_RECORD_SAVED;
+    case EXPLORE_ACT_END:
     case EXPLORE_ACT_EXPIRE:
     case EXPLORE_ACT_MISS: /* the simulator has its own order in this instant */
         return true;
@@ -274,23 +275,23 @@ static void write_message(const struct teller *t, const char *verb, const struct
 /* How the record of this step is saved, or how a slow save ends. */
 static void write_disk(const struct teller *t, const struct explore_choice *choice)
 {
-    static const char *const hows[EXPLORE_ACT_COUNT] = {
-        [EXPLORE_ACT_TIMER_CRASH] = "next crashes",
-        [EXPLORE_ACT_DELIVER_CRASH] = "next crashes",
-        [EXPLORE_ACT_TIMER_FAIL] = "next fails",
-        [EXPLORE_ACT_DELIVER_FAIL] = "next fails",
-        [EXPLORE_ACT_TIMER_FAIL_LATE] = "next fails-durable",
-        [EXPLORE_ACT_DELIVER_FAIL_LATE] = "next fails-durable",
-        [EXPLORE_ACT_TIMER_SLOW] = "next slow",
-        [EXPLORE_ACT_DELIVER_SLOW] = "next slow",
+    static const char *const of_step[EXPLORE_RECORD_COUNT] = {
+        [EXPLORE_RECORD_CRASH] = "next crashes",
+        [EXPLORE_RECORD_FAIL] = "next fails",
+        [EXPLORE_RECORD_FAIL_LATE] = "next fails-durable",
+        [EXPLORE_RECORD_SLOW] = "next slow",
+    };
+    static const char *const of_end[EXPLORE_ACT_COUNT] = {
         [EXPLORE_ACT_SAVED] = "done",
         [EXPLORE_ACT_SAVED_CRASH] = "done crashes",
         [EXPLORE_ACT_SAVE_FAIL] = "done fails",
         [EXPLORE_ACT_SAVE_FAIL_LATE] = "done fails-durable",
     };
-    if (hows[choice->act] != NULL) {
+    const char *how =
+        of_step[choice->record] != NULL ? of_step[choice->record] : of_end[choice->act];
+    if (how != NULL) {
         write_at(t->out, t->model->elapsed_ns);
-        (void)fprintf(t->out, "disk %u %s\n", choice->node + 1u, hows[choice->act]);
+        (void)fprintf(t->out, "disk %u %s\n", choice->node + 1u, how);
     }
 }
 
@@ -324,22 +325,15 @@ static void write_by_hand(const struct teller *t, struct explore_world *world,
     case EXPLORE_ACT_SAVE_FAIL_LATE:
         break;
     case EXPLORE_ACT_TIMER:
-    case EXPLORE_ACT_TIMER_CRASH:
-    case EXPLORE_ACT_TIMER_FAIL:
-    case EXPLORE_ACT_TIMER_FAIL_LATE:
-    case EXPLORE_ACT_TIMER_SLOW:
         write_at(t->out, t->model->elapsed_ns);
         (void)fprintf(t->out, "fire %u %u\n", choice->node + 1u, choice->what);
         break;
     case EXPLORE_ACT_DELIVER:
     case EXPLORE_ACT_OVERTAKE:
-    case EXPLORE_ACT_DELIVER_CRASH:
-    case EXPLORE_ACT_DELIVER_FAIL:
-    case EXPLORE_ACT_DELIVER_FAIL_LATE:
-    case EXPLORE_ACT_DELIVER_SLOW:
         write_message(t, "deliver", m, "");
         break;
     case EXPLORE_ACT_DUPLICATE:
+    case EXPLORE_ACT_OVERTAKE_TWICE:
         write_message(t, "deliver", m, " again");
         break;
     case EXPLORE_ACT_LOSE:

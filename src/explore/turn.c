@@ -185,7 +185,7 @@ static void keep(struct explore_turn *t, const struct explore_model *model,
     take_changing(t, model, t->to, w->bytes);
     w->hash = hash;
     w->before = before;
-    w->choice = (uint8_t)choice;
+    w->choice = choice;
     enter(t, t->count);
     t->count++;
 }

@@ -26,7 +26,7 @@ struct explore_within {
     uint64_t hash;
     uint32_t slot;   /* of its index in the hash table */
     uint32_t before; /* index of its predecessor plus one; 0: the world that the turn began in */
-    uint8_t choice;
+    uint32_t choice;
 };
 
 struct explore_turn {

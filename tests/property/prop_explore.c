@@ -81,10 +81,9 @@ static uint8_t same_message(const struct pair *p, uint32_t index)
 static bool is_about_message(uint8_t act)
 {
     return act == EXPLORE_ACT_DELIVER || act == EXPLORE_ACT_OVERTAKE ||
-           act == EXPLORE_ACT_DUPLICATE || act == EXPLORE_ACT_DELIVER_CRASH ||
-           act == EXPLORE_ACT_DELIVER_FAIL || act == EXPLORE_ACT_DELIVER_FAIL_LATE ||
-           act == EXPLORE_ACT_DELIVER_SLOW || act == EXPLORE_ACT_LOSE || act == EXPLORE_ACT_DELAY ||
-           act == EXPLORE_ACT_FORGET || act == EXPLORE_ACT_MISS;
+           act == EXPLORE_ACT_DUPLICATE || act == EXPLORE_ACT_OVERTAKE_TWICE ||
+           act == EXPLORE_ACT_LOSE || act == EXPLORE_ACT_MISS || act == EXPLORE_ACT_DELAY ||
+           act == EXPLORE_ACT_FORGET;
 }
 
 /* Among messages that are alike it does not matter which is which. */

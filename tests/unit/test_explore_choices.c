@@ -260,6 +260,73 @@ static void a_message_to_a_node_that_is_down_may_be_late(void **unused)
     free(model);
 }
 
+/* ---- Combinations ---------------------------------------------------------------------------- */
+
+#define ACTS_MAX 64u
+
+struct offered {
+    bool is[ACTS_MAX][EXPLORE_RECORD_COUNT];
+    bool late_again; /* a late message may come twice */
+};
+
+/* What is offered on a random path. */
+static void walk(struct explore_model *model, uint64_t *chance, struct offered *offered)
+{
+    struct explore_world *world = explore_world_new(model);
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    memset(&model->end, 0, sizeof model->end);
+    explore_world_begin(model, world);
+    for (uint32_t i = 0; i < 200 && explore_settle(model, world); i++) {
+        const uint32_t count = explore_choices(model, world, choice);
+        for (uint32_t j = 0; j < count; j++) {
+            const struct explore_choice *c = &choice[j];
+            offered->is[c->act][c->record] = true;
+            offered->late_again =
+                offered->late_again || (c->act == EXPLORE_ACT_DUPLICATE &&
+                                        explore_message_at(model, world, c->what)->is_late);
+        }
+        const uint32_t chosen = (uint32_t)test_random_below(chance, count);
+        if (!explore_do(model, world, &choice[chosen]) || model->end.is_broken) {
+            break;
+        }
+    }
+    free(world);
+}
+
+/* Which message arrives, and what becomes of the record that its receiver saves, are independent. */
+static void faults_of_messages_and_records_combine(void **unused)
+{
+    (void)unused;
+    static const enum explore_act acts[] = {EXPLORE_ACT_TIMER, EXPLORE_ACT_DELIVER,
+                                            EXPLORE_ACT_OVERTAKE, EXPLORE_ACT_DUPLICATE,
+                                            EXPLORE_ACT_OVERTAKE_TWICE};
+    static const enum explore_budget budgets[] = {
+        EXPLORE_CRASH, EXPLORE_RECOVER, EXPLORE_DUPLICATE, EXPLORE_REORDER,
+        EXPLORE_LATE,  EXPLORE_DISK,    EXPLORE_SLOW};
+    struct explore_setting setting = {.protocol = cv_protocol_find("bully"), .node_count = 2};
+    setting.delay_max_ticks = 3;
+    for (uint32_t i = 0; i < COUNT_OF(budgets); i++) {
+        setting.budget[budgets[i]] = 3;
+    }
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct offered offered = {0};
+    assert_true(EXPLORE_ACT_COUNT <= ACTS_MAX);
+    uint64_t seed = 1;
+    for (uint32_t i = 0; i < 100; i++) {
+        walk(model, &seed, &offered);
+    }
+    for (uint32_t i = 0; i < COUNT_OF(acts); i++) {
+        for (uint32_t record = 0; record < EXPLORE_RECORD_COUNT; record++) {
+            assert_true(offered.is[acts[i]][record]);
+        }
+    }
+    assert_true(offered.late_again);
+    explore_model_fini(model);
+    free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +336,7 @@ int main(void)
         cmocka_unit_test(a_store_restarts_between_its_events),
         cmocka_unit_test(a_message_comes_in_the_instant_of_a_recovery),
         cmocka_unit_test(a_message_to_a_node_that_is_down_may_be_late),
+        cmocka_unit_test(faults_of_messages_and_records_combine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
