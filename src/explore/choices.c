@@ -250,7 +250,7 @@ static void add_loss(const struct explore_model *model, uint32_t actor, uint32_t
         if (model->judges_liveness) {
             add(list, EXPLORE_ACT_FORGET, actor, index);
         }
-    } else if (message_must_arrive(model, m)) {
+    } else if (message_may_arrive(model, m)) { /* at once: until then it blocks its link */
         if (has(model, EXPLORE_LOSS)) {
             add(list, EXPLORE_ACT_LOSE, actor, index);
         }

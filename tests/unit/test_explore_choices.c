@@ -260,6 +260,40 @@ static void a_message_to_a_node_that_is_down_may_be_late(void **unused)
     free(model);
 }
 
+/* ---- Longer delays --------------------------------------------------------------------------- */
+
+/* A message may be lost at the first instant at which it may arrive, so those after it need not
+ * wait. */
+static void a_lost_message_does_not_block_its_link(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = {.protocol = cv_protocol_find("bully"), .node_count = 2};
+    setting.delay_max_ticks = 3;
+    setting.budget[EXPLORE_LOSS] = setting.budget[EXPLORE_LATE] = 1;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct explore_world *world = explore_world_new(model);
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    uint32_t count;
+    explore_world_begin(model, world);
+    do { /* until something may arrive at node 1 */
+        assert_true(explore_settle(model, world));
+        count = explore_choices(model, world, choice);
+        const uint32_t end = find(choice, count, EXPLORE_ACT_END);
+        if (world->h.turn == 1 && find(choice, count, EXPLORE_ACT_DELIVER) < count) {
+            break;
+        }
+        (void)explore_do(model, world, &choice[end < count ? end : 0]);
+    } while (true);
+    assert_true(find(choice, count, EXPLORE_ACT_END) < count); /* it may also arrive later */
+    assert_true(find(choice, count, EXPLORE_ACT_LOSE) < count);
+    assert_true(find(choice, count, EXPLORE_ACT_DELAY) < count);
+    free(world);
+    explore_model_fini(model);
+    free(model);
+}
+
 /* ---- Combinations ---------------------------------------------------------------------------- */
 
 #define ACTS_MAX 64u
@@ -336,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_store_restarts_between_its_events),
         cmocka_unit_test(a_message_comes_in_the_instant_of_a_recovery),
         cmocka_unit_test(a_message_to_a_node_that_is_down_may_be_late),
+        cmocka_unit_test(a_lost_message_does_not_block_its_link),
         cmocka_unit_test(faults_of_messages_and_records_combine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
