@@ -321,7 +321,8 @@ static bool may_resign(const struct explore_model *model, uint32_t node)
 }
 
 /* A crash, like a pause, matters only by what it prevents, so it is tried right before an event. A
- * crash right after an event differs only if the node may be back before the next event. */
+ * crash right after an event differs only if the node may be back, or the others are judged, before
+ * the next event. */
 static void add_up(const struct explore_model *model, uint32_t node, struct list *list)
 {
     const struct explore_node *n = explore_node_at(model, model->world, node);
@@ -333,7 +334,8 @@ static void add_up(const struct explore_model *model, uint32_t node, struct list
                (n->slow_until_ns != 0 && n->slow_until_ns < explore_now_ns(node) + model->tick_ns);
     }
     const bool has_event = list->count > 0;
-    const bool is_more = has(model, EXPLORE_RECOVER) || has(model, EXPLORE_WITNESS);
+    const bool is_more =
+        has(model, EXPLORE_RECOVER) || has(model, EXPLORE_WITNESS) || model->judges_liveness;
     if (has(model, EXPLORE_CRASH) && (has_event || (n->has_acted && is_more))) {
         add_crash(model, node, list);
     }

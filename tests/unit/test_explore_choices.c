@@ -260,6 +260,42 @@ static void a_message_to_a_node_that_is_down_may_be_late(void **unused)
     free(model);
 }
 
+/* ---- After an event -------------------------------------------------------------------------- */
+
+/* Is a crash offered at node 2 while it has no other event left in its turn? */
+static bool crashes_after_its_events(bool judges_liveness)
+{
+    struct explore_setting setting = {.protocol = cv_protocol_find("bully"), .node_count = 2};
+    setting.delay_max_ticks = 1;
+    setting.judges_liveness = judges_liveness;
+    setting.budget[EXPLORE_CRASH] = 1;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    struct explore_world *world = explore_world_new(model);
+    struct explore_choice choice[EXPLORE_CHOICES_MAX];
+    bool is_found = false;
+    explore_world_begin(model, world);
+    for (uint32_t i = 0; i < 60 && !is_found && explore_settle(model, world); i++) {
+        const uint32_t count = explore_choices(model, world, choice);
+        const uint32_t first = choice[0].act == EXPLORE_ACT_CRASH;
+        is_found = world->h.turn == 2 && first == 1;
+        assert_true(first < count);
+        (void)explore_do(model, world, &choice[first]);
+    }
+    free(world);
+    explore_model_fini(model);
+    free(model);
+    return is_found;
+}
+
+static void liveness_is_judged_from_the_instant_of_a_crash(void **unused)
+{
+    (void)unused;
+    assert_true(crashes_after_its_events(true));
+    assert_false(crashes_after_its_events(false)); /* the crash before its next event is the same */
+}
+
 /* ---- Longer delays --------------------------------------------------------------------------- */
 
 /* A message may be lost at the first instant at which it may arrive, so those after it need not
@@ -370,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_store_restarts_between_its_events),
         cmocka_unit_test(a_message_comes_in_the_instant_of_a_recovery),
         cmocka_unit_test(a_message_to_a_node_that_is_down_may_be_late),
+        cmocka_unit_test(liveness_is_judged_from_the_instant_of_a_crash),
         cmocka_unit_test(a_lost_message_does_not_block_its_link),
         cmocka_unit_test(faults_of_messages_and_records_combine),
     };
