@@ -112,6 +112,11 @@ static int configure_all(struct explore_model *model, const struct explore_setti
     return error;
 }
 
+static uint32_t usual_horizon(const struct explore_setting *setting, const struct explore_row *row)
+{
+    return row->horizon_ticks * (setting->rates != NULL ? 2 : 1);
+}
+
 static void set_times(struct explore_model *model, const struct explore_setting *setting,
                       const struct explore_row *row)
 {
@@ -128,9 +133,8 @@ static void set_times(struct explore_model *model, const struct explore_setting 
     model->slow_ns = row->slow_ticks * model->tick_ns;
     model->delay_min_ns = model->tick_ns;
     model->delay_max_ns = setting->delay_max_ticks * model->tick_ns;
-    const uint32_t usual_ticks = row->horizon_ticks * (setting->rates != NULL ? 2 : 1);
-    model->horizon_ns =
-        model->tick_ns * (setting->horizon_ticks > 0 ? setting->horizon_ticks : usual_ticks);
+    model->horizon_ns = model->tick_ns * (setting->horizon_ticks > 0 ? setting->horizon_ticks
+                                                                     : usual_horizon(setting, row));
 }
 
 /* These are judged at every instant; the others after the settling time without a disturbance. */
@@ -232,6 +236,23 @@ static int check_settling(const struct explore_model *model, struct cv_errtext *
         (double)delta_ns / (double)model->tick_ns);
 }
 
+/* Instants that a core distinguishes would count as equal, or a message would never be due. */
+static int check_horizon(const struct explore_model *model, const struct explore_setting *setting,
+                         const struct explore_row *row, struct cv_errtext *reterr)
+{
+    const uint32_t usual = usual_horizon(setting, row);
+    if (setting->horizon_ticks > 0 && setting->horizon_ticks < usual) {
+        return cv__fail(reterr, CV_E_INVALID,
+                        "--horizon %u is too short: %s needs at least %u ticks here",
+                        setting->horizon_ticks, model->protocol->name, usual);
+    }
+    if (model->delay_max_ns > model->horizon_ns) {
+        return cv__fail(reterr, CV_E_INVALID, "--horizon must be at least --delay (%u ticks)",
+                        setting->delay_max_ticks);
+    }
+    return CV_OK;
+}
+
 int explore_open(const struct explore_setting *setting, struct explore_model *model,
                  struct cv_errtext *reterr)
 {
@@ -251,6 +272,9 @@ int explore_open(const struct explore_setting *setting, struct explore_model *mo
     memcpy(model->budget, setting->budget, sizeof model->budget);
     set_times(model, setting, row);
     int error = configure_all(model, setting, row, reterr);
+    if (error == CV_OK) {
+        error = check_horizon(model, setting, row, reterr);
+    }
     if (error == CV_OK) {
         error = set_judged(model, setting, reterr);
     }

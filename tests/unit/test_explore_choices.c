@@ -397,6 +397,27 @@ static void faults_of_messages_and_records_combine(void **unused)
     free(model);
 }
 
+/* ---- The horizon ----------------------------------------------------------------------------- */
+
+static void a_horizon_that_is_too_short_is_refused(void **unused)
+{
+    (void)unused;
+    struct explore_model *model = calloc(1, sizeof *model);
+    struct cv_errtext why;
+    struct explore_setting setting = {.protocol = cv_protocol_find("local"), .node_count = 2};
+    setting.delay_max_ticks = 1;
+    setting.horizon_ticks = 15;
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    assert_non_null(strstr(why.text, "--horizon 15"));
+    setting.horizon_ticks = 16;
+    assert_int_equal(explore_open(&setting, model, &why), CV_OK);
+    explore_model_fini(model);
+    setting.delay_max_ticks = 17;
+    assert_int_equal(explore_open(&setting, model, &why), CV_E_INVALID);
+    assert_non_null(strstr(why.text, "--delay"));
+    free(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +429,7 @@ int main(void)
         cmocka_unit_test(a_message_to_a_node_that_is_down_may_be_late),
         cmocka_unit_test(liveness_is_judged_from_the_instant_of_a_crash),
         cmocka_unit_test(a_lost_message_does_not_block_its_link),
+        cmocka_unit_test(a_horizon_that_is_too_short_is_refused),
         cmocka_unit_test(faults_of_messages_and_records_combine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
