@@ -60,7 +60,9 @@ static void note_end(struct search *s, const struct explore_end *end, uint32_t i
         s->end_choice = choice;
     }
     (void)pthread_mutex_unlock(&s->lock);
-    s->is_stopping = s->is_stopping || end->is_broken;
+    if (end->is_broken) { /* others may have set it meanwhile */
+        s->is_stopping = true;
+    }
 }
 
 /* The path from the beginning to a violation: the turns, then the choices in each of them. */
@@ -307,8 +309,9 @@ static void collect(struct search *s, struct worker *worker, uint32_t count)
 static void look_at_all(struct search *s, struct worker *worker, uint32_t count)
 {
     while (s->s.level.count > 0 && !s->is_stopping) {
+        const uint64_t waiting = s->s.level.count; /* threads that run already take some */
         uint32_t running = 1;
-        while (running < count && s->s.level.count >= SHARED_FROM * running &&
+        while (running < count && waiting >= SHARED_FROM * running &&
                pthread_create(&worker[running].thread, NULL, work, &worker[running]) == 0) {
             running++;
         }
