@@ -629,6 +629,22 @@ static void move_node(const struct explore_model *model, struct explore_node *n,
     }
 }
 
+static void move_message(const struct explore_model *model, struct explore_message *m,
+                         const int64_t *passed_ns)
+{
+    m->sent_ns = moved(model, m->sent_ns, EXPLORE_REAL, passed_ns[EXPLORE_REAL]);
+    move_words(model, (uint64_t *)&m->stamp, 2, passed_ns);
+    move_words(model, (uint64_t *)&m->stamp.sent_ns, 1, passed_ns);
+    for (uint32_t i = 0; i < model->message_words; i++) {
+        uint32_t clock;
+        const bool is_instant = explore_is_instant(m->word[i], &clock);
+        const uint64_t nonce = is_instant ? explore_nonce_in(m->word[i], clock) : 0;
+        m->word[i] ^= nonce;
+        move_words(model, &m->word[i], 1, passed_ns);
+        m->word[i] ^= nonce;
+    }
+}
+
 static void move_judged(const struct explore_model *model, struct cv_property_node *judged,
                         int64_t passed_ns)
 {
@@ -674,11 +690,7 @@ void explore_world_pass(struct explore_model *model, int64_t real_ns)
         move_judged(model, explore_judged_at(w, i), real_ns);
     }
     for (uint32_t i = 0; i < w->h.message_count; i++) {
-        struct explore_message *m = explore_message_at(model, w, i);
-        m->sent_ns = moved(model, m->sent_ns, EXPLORE_REAL, real_ns);
-        move_words(model, (uint64_t *)&m->stamp, 2, passed_ns);
-        move_words(model, (uint64_t *)&m->stamp.sent_ns, 1, passed_ns);
-        move_words(model, m->word, model->message_words, passed_ns);
+        move_message(model, explore_message_at(model, w, i), passed_ns);
     }
     if (model->service != EXPLORE_NO_SERVICE) {
         struct explore_service *s = &w->h.service;

@@ -243,9 +243,11 @@ struct explore_world {
     uint64_t block[]; /* of the properties; then nodes with their cores; then messages */
 };
 
+/* The last summand keeps bits 39 to 47 the same in all instants within four minutes, so a word may
+ * combine (XOR) an instant and a nonce, which has only these bits. */
 static inline int64_t explore_now_ns(uint32_t clock)
 {
-    return ((int64_t)(clock + 1) << 48) + (INT64_C(1) << 46);
+    return ((int64_t)(clock + 1) << 48) + (INT64_C(1) << 46) + (INT64_C(1) << 38);
 }
 
 /* Is this word an instant, and of which clock? */
@@ -276,6 +278,15 @@ static inline bool explore_is_nonce(uint64_t word, uint32_t *ret_node, uint32_t 
     *ret_life = (uint32_t)life;
     return node < EXPLORE_NODES_MAX && life > 0 &&
            word == explore_nonce((uint32_t)node, (uint32_t)life);
+}
+
+/* The nonce that is combined with this instant of the same node, as in a PROBE of pole; or 0. */
+static inline uint64_t explore_nonce_in(uint64_t word, uint32_t clock)
+{
+    const uint64_t nonce = (word ^ (uint64_t)explore_now_ns(clock)) >> 39 << 39;
+    uint32_t node;
+    uint32_t life;
+    return explore_is_nonce(nonce, &node, &life) && node == clock ? nonce : 0;
 }
 
 static inline cv_id explore_label_owner(uint64_t label)

@@ -7,6 +7,7 @@
 #include "explore/search.h"
 #include "explore/service.h"
 #include "protocols/classic.h"
+#include "protocols/pole.h"
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -397,6 +398,27 @@ static void faults_of_messages_and_records_combine(void **unused)
     free(model);
 }
 
+/* ---- Probes ---------------------------------------------------------------------------------- */
+
+static void measure(uint64_t *word, void *state, const struct cv_event *event,
+                    struct cv_effects *out)
+{
+    (void)word;
+    real->step(state, event, out);
+    is_met = is_met || (event->kind == CV_EVENT_MESSAGE && event->message->type == POLE_ECHO &&
+                        pole_peer(state, event->peer)->echoed_ns == event->now_ns);
+}
+
+static void round_trips_are_measured(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = watched("pole", measure);
+    setting.option[setting.option_count++] = "oracle=consensus";
+    setting.budget[EXPLORE_CRASH] = 1;
+    assert_int_equal(search(&setting).outcome, EXPLORE_EXHAUSTED);
+    assert_true(is_met);
+}
+
 /* ---- The horizon ----------------------------------------------------------------------------- */
 
 static void a_horizon_that_is_too_short_is_refused(void **unused)
@@ -429,6 +451,7 @@ int main(void)
         cmocka_unit_test(a_message_to_a_node_that_is_down_may_be_late),
         cmocka_unit_test(liveness_is_judged_from_the_instant_of_a_crash),
         cmocka_unit_test(a_lost_message_does_not_block_its_link),
+        cmocka_unit_test(round_trips_are_measured),
         cmocka_unit_test(a_horizon_that_is_too_short_is_refused),
         cmocka_unit_test(faults_of_messages_and_records_combine),
     };
