@@ -197,7 +197,7 @@ static void a_store_restarts_between_its_events(void **unused)
     free(model);
 }
 
-/* ---- While a node is down --------------------------------------------------------------------- */
+/* ---- While a node is down -------------------------------------------------------------------- */
 
 /* The word is the instant of the start. */
 static void hear_at_start(uint64_t *word, void *state, const struct cv_event *event,
@@ -364,7 +364,7 @@ static void walk(struct explore_model *model, uint64_t *chance, struct offered *
     free(world);
 }
 
-/* Which message arrives, and what becomes of the record that its receiver saves, are independent. */
+/* Which message arrives, and what becomes of the record of its receiver, are independent. */
 static void faults_of_messages_and_records_combine(void **unused)
 {
     (void)unused;
@@ -400,6 +400,14 @@ static void faults_of_messages_and_records_combine(void **unused)
 
 /* ---- Probes ---------------------------------------------------------------------------------- */
 
+/* A leader leaves because another process was better by the margin. */
+static void leave(uint64_t *word, void *state, const struct cv_event *event, struct cv_effects *out)
+{
+    (void)word;
+    real->step(state, event, out);
+    CV_ASSERT(((const struct pole *)state)->role != POLE_LEAVING);
+}
+
 static void measure(uint64_t *word, void *state, const struct cv_event *event,
                     struct cv_effects *out)
 {
@@ -417,6 +425,19 @@ static void round_trips_are_measured(void **unused)
     setting.budget[EXPLORE_CRASH] = 1;
     assert_int_equal(search(&setting).outcome, EXPLORE_EXHAUSTED);
     assert_true(is_met);
+}
+
+static void a_leader_leaves_for_a_better_process(void **unused)
+{
+    (void)unused;
+    struct explore_setting setting = watched("pole", leave);
+    setting.option[setting.option_count++] = "oracle=consensus";
+    setting.option[setting.option_count++] = "resign-margin=1";
+    setting.option[setting.option_count++] = "resign-hold=0t";
+    setting.delay_max_ticks = 2;
+    const struct explore_result r = search(&setting);
+    assert_int_equal(r.outcome, EXPLORE_BROKEN);
+    assert_int_equal(r.property, CV_PROPERTY_ASSERTIONS);
 }
 
 /* ---- The horizon ----------------------------------------------------------------------------- */
@@ -452,6 +473,7 @@ int main(void)
         cmocka_unit_test(liveness_is_judged_from_the_instant_of_a_crash),
         cmocka_unit_test(a_lost_message_does_not_block_its_link),
         cmocka_unit_test(round_trips_are_measured),
+        cmocka_unit_test(a_leader_leaves_for_a_better_process),
         cmocka_unit_test(a_horizon_that_is_too_short_is_refused),
         cmocka_unit_test(faults_of_messages_and_records_combine),
     };
