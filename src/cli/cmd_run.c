@@ -78,7 +78,7 @@ struct run {
     int64_t said_ns;        /* when it did */
     int64_t give_back_after_ns; /* memory, if it still waits this long after said_ns */
     bool has_led;               /* at least once */
-    bool is_master;             /* what the hooks were told last */
+    uint64_t master_token;      /* of the leadership that the hooks know of; 0: none */
     bool has_trouble;           /* trouble was reported, and is not over */
     struct cv_every every;
     bool must_look; /* --every: ask the store again, even if the election does not change */
@@ -109,6 +109,15 @@ static void end(struct run *run, int exit_status)
 {
     run->is_over = true;
     run->exit_status = exit_status;
+}
+
+/* This process does not lead any more, or will not in a moment, and waits. */
+static void step_down(struct run *run)
+{
+    run->stage = STAGE_WAITING;
+    cv__hooks_change(run->hooks, CV_HOOK_BACKUP, run->master_token, cv_reason_name(run->why));
+    run->master_token = 0;
+    cv__notify_status(&run->notify, "waiting");
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -174,7 +183,7 @@ static void period_end(struct run *run)
                      run->settings->name, run->job_status);
         run->is_finished = false;
         run->why = CV_REASON_FINISHED;
-        run->stage = STAGE_WAITING; /* for another token, of the next leader */
+        step_down(run); /* and wait for another token, of the next leader */
         run->must_look = true;
     }
 }
@@ -223,7 +232,7 @@ static void start(struct run *run)
     say(run, "elected, token %llu", (unsigned long long)s->token);
     /* ELECTED even if the latest status says RENEWED: hooks are told of the beginning. */
     cv__hooks_change(run->hooks, CV_HOOK_MASTER, s->token, cv_reason_name(CV_REASON_ELECTED));
-    run->is_master = true;
+    run->master_token = s->token;
     cv__notify_status(&run->notify, "leading, token %llu", (unsigned long long)s->token);
 }
 
@@ -314,9 +323,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     if (run->why == CV_REASON_STARTED) {
         run->why = why_lost(run);
     }
-    cv__hooks_change(run->hooks, CV_HOOK_BACKUP, run->token, cv_reason_name(run->why));
-    run->is_master = false;
-    cv__notify_status(&run->notify, "waiting");
+    step_down(run);
     if (was_asked) {
         run->must_resign = false;
         const char *heir = run->status.heir;
@@ -398,6 +405,16 @@ static void say_leader(struct run *run)
     }
 }
 
+/* The command could not be started in time, and has not been started since. */
+static void consider_stepping_down(struct run *run)
+{
+    const struct cv_election_status *s = &run->status;
+    if (run->master_token != 0 && (s->role != CV_ROLE_LEADER || s->token != run->master_token)) {
+        run->why = s->last_token == run->master_token ? s->last_reason : CV_REASON_GONE;
+        step_down(run);
+    }
+}
+
 static void on_change(struct run *run)
 {
     cv_status(run->election, &run->status);
@@ -406,6 +423,7 @@ static void on_change(struct run *run)
     say_trouble(run);
     switch (run->stage) {
     case STAGE_WAITING:
+        consider_stepping_down(run);
         say_leader(run);
         if (is_leader && s->is_resign_requested) {
             cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
@@ -572,7 +590,7 @@ static void take_part(struct run *run)
     loop(run);
     cv__notify_stopping(&run->notify);
     cv__hooks_change(run->hooks, CV_HOOK_STOP, run->token,
-                     cv_reason_name(run->is_master && run->why != CV_REASON_STARTED
+                     cv_reason_name(run->master_token != 0 && run->why != CV_REASON_STARTED
                                         ? run->why
                                         : CV_REASON_STOPPED));
 }

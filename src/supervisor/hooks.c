@@ -280,9 +280,9 @@ void cv__hooks_change(struct cv_hooks *hooks, enum cv_hook_state state, uint64_t
     if (hooks->has_state && hooks->state == state && (!is_master || hooks->token == token)) {
         return;
     }
-    if (was_master) { /* also if the next leadership is ours again */
+    if (was_master) { /* if the next leadership is ours, `reason` says nothing about this end */
         enqueue(hooks, hooks->setting.on_lost, is_master ? CV_HOOK_BACKUP : state, hooks->token,
-                reason);
+                is_master ? cv_reason_name(CV_REASON_GONE) : reason);
     }
     if (is_master) {
         enqueue(hooks, hooks->setting.on_elected, state, token, reason);

@@ -62,7 +62,8 @@ int cv__hooks_fd(const struct cv_hooks *hooks);
 void cv__hooks_dispatch(struct cv_hooks *hooks);
 
 /* Runs the hooks and writes the line for this change. The first call is a change; the same state
- * with the same token again is not. */
+ * with the same token again is not. From MASTER to MASTER with another token, `on_lost` gets BACKUP
+ * and the reason `gone`: the caller has not said why the earlier leadership ended. */
 void cv__hooks_change(struct cv_hooks *hooks, enum cv_hook_state state, uint64_t token,
                       const char *reason);
 

@@ -885,6 +885,35 @@ def a_job_that_was_hung_up_is_run_again_unless_it_failed_later(stage):
         raise Failure(f"exit status {found}, runs {stage.lines('ran')}")
 
 
+def hooks_hear_of_a_failed_job_before_the_next_leader_ends(stage):
+    mark = stage.folder / "heard"
+    hook = f'echo "hook $CONCLAVE_NODE $CONCLAVE_TOKEN $CONCLAVE_ROLE $CONCLAVE_REASON" >>{stage.log}'
+    job = ["sh", "-c", f"""echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
+        if mkdir {stage.folder}/first 2>/dev/null; then exit 7; fi
+        while [ ! -e {mark} ]; do sleep 0.05; done"""]
+    pipes = {}
+    for node in ("one", "two"):
+        path = stage.folder / f"fifo.{node}"
+        options = ["--every", "1d", "--on-lost", hook, "--fifo", str(path)]
+        pipes[stage.spawn(command=job, options=options)] = path
+    files = {}
+    for node, path in pipes.items():
+        await_that(path.exists, "the pipe")
+        files[node] = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    await_that(lambda: len(stage.lines("ran")) == 2, "the second try")
+    _, loser, token = stage.lines("ran")[0]
+    await_that(lambda: ["hook", loser, token, "BACKUP", "finished"] in stage.lines("hook"), "the hook of the first")
+    told = os.read(files[loser], 4096).decode()
+    if not told.endswith(" BACKUP 100\n"):
+        raise Failure(f"the pipe says {told}")
+    mark.touch()
+    found = {stage.process[node].wait(timeout=LIMIT) for node in pipes}
+    for fd in files.values():
+        os.close(fd)
+    if found != {0}:
+        raise Failure(f"exit statuses {found}")
+
+
 def at_most_once_is_not_repeated_when_the_runner_died(stage):
     job = ["sh", "-c", f'echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}; sleep 1000']
     options = ["--every", "1d", "--at-most-once"]
@@ -999,6 +1028,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          status_history_and_watch, exit_statuses, a_period_is_run_once,
          a_job_whose_runner_is_killed_is_run_by_another,
          a_failed_job_is_tried_again_by_the_next_leader, a_job_that_was_hung_up_is_run_again_unless_it_failed_later,
+         hooks_hear_of_a_failed_job_before_the_next_leader_ends,
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
          an_absent_heir_disturbs_nobody, an_heir_that_leads_as_soon_as_it_comes_leads_already, resigns_there_and_back,

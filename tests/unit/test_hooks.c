@@ -85,7 +85,7 @@ static void hooks_run_in_the_order_of_the_changes(void **unused)
     cv__hooks_change(hooks, CV_HOOK_STOP, 0, "resigned");
     until_idle(hooks);
     assert_string_equal(content(file), "MASTER 5 elected nightly n1 /x\n"
-                                       "BACKUP 5 elected nightly n1 /x\n"
+                                       "BACKUP 5 gone nightly n1 /x\n"
                                        "MASTER 6 elected nightly n1 /x\n"
                                        "STOP 6 resigned nightly n1 /x\n");
     assert_int_equal(cv__hooks_count(hooks).started, 4);
