@@ -45,6 +45,7 @@ enum {
 #define HOOKS_NS_MAX (5 * NS_PER_S)
 #define LOOK_NS (100 * NS_PER_MS)   /* --every: how soon a store that failed is asked again */
 #define GIVE_BACK_NS (2 * NS_PER_S) /* see consider_giving_back() */
+#define CLOSE_S_MAX 10u             /* see closing_begin() */
 #define FIRST_ANSWER_NS \
     (5 * NS_PER_S) /* how long -n waits for a store that does not answer at all */
 
@@ -565,6 +566,31 @@ static void loop(struct run *run)
     }
 }
 
+static volatile sig_atomic_t closing_status;
+
+static void on_closing_late(int signo)
+{
+    sigset_t pending;
+    (void)signo;
+    if (sigpending(&pending) == 0 &&
+        (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1 ||
+         sigismember(&pending, SIGHUP) == 1 || sigismember(&pending, SIGQUIT) == 1)) {
+        _exit(closing_status);
+    }
+    (void)alarm(1); /* look again */
+}
+
+/* While the lease is released and the last hooks run, signals are blocked: another SIGTERM would
+ * leave the lease to run out. Usually this takes less than CLOSE_S_MAX. If it takes longer, perhaps
+ * because a disk hangs, a signal that asks to end does end this process. */
+static void closing_begin(const struct run *run)
+{
+    struct sigaction late = {.sa_handler = on_closing_late, .sa_flags = SA_RESTART};
+    closing_status = run->exit_status;
+    (void)sigaction(SIGALRM, &late, NULL); /* without it, SIGKILL remains */
+    (void)alarm(CLOSE_S_MAX);
+}
+
 /* Gives the last hooks some time to end. */
 static void await_hooks(struct run *run)
 {
@@ -656,6 +682,7 @@ static int open_supervisor_and_hooks(struct run *run, struct cv_errtext *reterr)
         .grace_ns = settings->grace_ns,
         .cleanup = settings->cleanup,
         .cleanup_ns = settings->cleanup_ns,
+        .keeps_signals = true, /* until the lease is released and the last hook has ended */
         .hidden_variables = secrets(settings),
         .fallback_folder = state_folder,
         .on_event = on_event,
@@ -725,6 +752,7 @@ static int run_command(const struct cv_run_settings *settings)
         take_part(&run);
     }
     cv__supervisor_close(run.supervisor); /* nothing of the command is left, ... */
+    closing_begin(&run);
     if (run.is_finished || run.why == CV_REASON_DIED) {
         cv__election_resign(run.election, NULL,
                             run.is_finished ? CV_REASON_FINISHED : CV_REASON_DIED);

@@ -732,7 +732,9 @@ void cv__supervisor_close(struct cv_supervisor *s)
     close_if_open(s->timer_fd);
     close_if_open(s->signal_fd);
     (void)sigaction(SIGCHLD, &s->on_child, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &s->mask_before, NULL);
+    if (!s->setting.keeps_signals) {
+        (void)pthread_sigmask(SIG_SETMASK, &s->mask_before, NULL);
+    }
     free(s->tree);
     free(s);
 }

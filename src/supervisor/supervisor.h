@@ -99,6 +99,9 @@ struct cv_supervisor_setting {
     int64_t cleanup_ns;
     enum cv_terminal terminal;
     bool without_cgroup; /* use no control group */
+    /* close() leaves the signals blocked: the caller has something to finish before it exits, and a
+     * second SIGTERM must not end it in the middle. */
+    bool keeps_signals;
     /* Removed from the command's environment: secrets that are ours. Ends with NULL; NULL: none. */
     const char *const *hidden_variables;
     const char *(*fallback_folder)(void); /* for the lease file: see lease_file.h; may be NULL */
@@ -143,8 +146,8 @@ void cv__supervisor_kill(struct cv_supervisor *supervisor);
 pid_t cv__supervisor_guard_pid(const struct cv_supervisor *supervisor);
 const char *cv__supervisor_lease_path(const struct cv_supervisor *supervisor);
 
-/* Kills what runs, waits until it is gone, and gives signals and children back. NULL is fine. Not
- * from within on_event. */
+/* Kills what runs, waits until it is gone, and gives signals (see keeps_signals) and children back.
+ * NULL is fine. Not from within on_event. */
 void cv__supervisor_close(struct cv_supervisor *supervisor);
 
 #endif

@@ -785,6 +785,17 @@ told hooked 'BACKUP resigned'
 check 'hooks get the reasons' [ "$(tr '\n' ' ' <hooked)" = \
     'MASTER elected STOP finished MASTER elected STOP resigned MASTER elected BACKUP resigned ' ]
 
+# Another SIGTERM, after the command has ended, does not cut the end short.
+"$CONCLAVE" run twice --on-lost 'touch hook-began; until [ -e end-hook ]; do sleep 0.02; done' -- true >/dev/null 2>&1 &
+holder=$!
+until [ -e hook-began ]; do sleep 0.02; done
+kill "$holder"
+touch end-hook
+wait "$holder"
+ended=$?
+holder=
+check 'a signal after the end of the command changes nothing' [ "$ended" -eq 0 ]
+
 # ---- names with a slip of the finger, and what is not there -----------------------------------------
 
 run 0 run nightly -- true
