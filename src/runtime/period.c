@@ -159,9 +159,15 @@ int64_t cv__period_begin_s(const struct cv_period_rule *rule, int64_t wall_ms)
      * that is repeated is run once. Otherwise this one began with the change, or after it. */
     const int64_t change_s = change_find(from_s, at_s);
     const int64_t old_s = zone_s(change_s - 1);
+    const int64_t repeated_s = old_s - now_zone_s;
     const int64_t last_shown_s = reading_floor(rule, change_s - 1 + old_s);
-    if (last_shown_s >= begin_shown_s && rule->every_s > old_s - now_zone_s) {
+    if (last_shown_s >= begin_shown_s && rule->every_s > repeated_s) {
         return last_shown_s - old_s;
+    }
+    /* If the time that is repeated is a whole number of periods, they go on as if the clocks had
+     * not been set back. */
+    if (repeated_s > 0 && repeated_s % rule->every_s == 0) {
+        return begin_s;
     }
     return cv__max64(begin_s, change_s);
 }

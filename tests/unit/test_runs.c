@@ -125,6 +125,29 @@ static void a_boundary_in_the_repeated_hour_is_passed_once(void **unused)
     assert_begins(&two, "2026-10-25 03:00", "2026-10-25 03:00");
 }
 
+/* A period as long as the repeated hour, or a part of it, is as long as ever in that night. */
+static void short_periods_go_on_through_the_repeated_hour(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *every, *offset;
+    } of[] = {{"1h", "0s"},       {"1h", "30min"},   {"1h", "59min"},
+              {"30min", "15min"}, {"20min", "7min"}, {"1min", "30s"}};
+    zone("Europe/Berlin");
+    for (uint32_t i = 0; i < COUNT_OF(of); i++) {
+        const struct cv_period_rule r = rule(of[i].every, of[i].offset);
+        for (int64_t at_s = utc("2026-10-24 20:00"); at_s < utc("2026-10-25 10:00");
+             at_s += MINUTE / 2) {
+            const int64_t into_s = (at_s - r.offset_s) % r.every_s;
+            assert_int_equal(cv__period_begin_s(&r, at_s * 1000), at_s - into_s);
+        }
+    }
+    const struct cv_period_rule half = rule("1h", "30min");
+    assert_begins(&half, "2026-10-25 00:31", "2026-10-25 00:30");
+    assert_begins(&half, "2026-10-25 01:15", "2026-10-25 00:30");
+    assert_begins(&half, "2026-10-25 01:31", "2026-10-25 01:30");
+}
+
 /* 2026-03-29 02:00 +0100 becomes 03:00 +0200, at 01:00 UTC. */
 static void the_beginning_of_summer_time_leaves_out_an_hour(void **unused)
 {
@@ -401,6 +424,7 @@ int main(void)
         cmocka_unit_test(the_end_of_summer_time_makes_a_long_day_and_two_hours),
         cmocka_unit_test(a_day_with_two_midnights_is_one_day),
         cmocka_unit_test(a_boundary_in_the_repeated_hour_is_passed_once),
+        cmocka_unit_test(short_periods_go_on_through_the_repeated_hour),
         cmocka_unit_test(the_beginning_of_summer_time_leaves_out_an_hour),
         cmocka_unit_test(periods_follow_each_other),
         cmocka_unit_test(bad_periods_are_refused),
