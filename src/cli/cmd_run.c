@@ -130,6 +130,11 @@ static bool is_told_to_end(const struct run *run)
     return run->got_signal != 0 && run->got_signal != SIGHUP;
 }
 
+static bool is_hung_up(const struct run *run, int status)
+{
+    return run->got_signal == SIGHUP && status == EXIT_SIGNAL + SIGHUP;
+}
+
 /* --every: may this leadership run the command? False: no, or not yet. */
 static bool period_begin(struct run *run)
 {
@@ -164,8 +169,8 @@ static bool period_begin(struct run *run)
 static void period_end(struct run *run)
 {
     const enum cv_every_outcome outcome = cv__every_end(&run->every, run->job_status);
-    if (outcome == CV_EVERY_LATER && run->got_signal == 0 && run->status.role == CV_ROLE_LEADER &&
-        run->status.token == run->token) {
+    if (outcome == CV_EVERY_LATER && !is_told_to_end(run) && run->end_signal == 0 &&
+        run->status.role == CV_ROLE_LEADER && run->status.token == run->token) {
         run->must_look = true;
     } else if (outcome != CV_EVERY_GO) {
         cv__complain("%s: the command ended with status %d, but this could not be recorded: %s; %s",
@@ -176,8 +181,8 @@ static void period_end(struct run *run)
                          ? "it counts as not ended, and is not repeated in this period"
                          : "another contender may run it once more");
         end(run, EXIT_LOST);
-    } else if (run->job_status == 0 || run->got_signal != 0 || run->settings->is_once ||
-               !cv__every_is_due(&run->every)) {
+    } else if (run->job_status == 0 || is_told_to_end(run) || run->end_signal != 0 ||
+               run->settings->is_once || !cv__every_is_due(&run->every)) {
         end(run, run->job_status);
     } else {
         cv__complain("%s: the command failed with status %d; the next leader tries again",
@@ -193,8 +198,7 @@ static void period_end(struct run *run)
  * is recorded neither as done nor as failed: the next leader runs it again. */
 static void finish(struct run *run, int status)
 {
-    const bool is_hung_up = run->got_signal == SIGHUP && status == EXIT_SIGNAL + SIGHUP;
-    const bool is_interrupted = is_hung_up || (is_told_to_end(run) && status != 0);
+    const bool is_interrupted = is_hung_up(run, status) || (is_told_to_end(run) && status != 0);
     if (!run->settings->every.is_on || is_interrupted) {
         end(run, status);
         return;
@@ -226,6 +230,7 @@ static void start(struct run *run)
     run->stage = STAGE_RUNNING;
     run->token = s->token;
     run->must_resign = false;
+    run->got_signal = 0; /* an earlier run got it */
     run->why = CV_REASON_STARTED;
     run->was_paused = false;
     run->is_late = false;
@@ -295,7 +300,7 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
     run->stage = STAGE_WAITING;
     switch (event->end) {
     case CV_END_EXITED:
-        run->is_finished = !is_told_to_end(run);
+        run->is_finished = !is_told_to_end(run) && !is_hung_up(run, event->status);
         run->why = run->is_finished ? CV_REASON_FINISHED : CV_REASON_RESIGNED;
         finish(run, event->status);
         return;
@@ -346,10 +351,12 @@ static void on_gone(struct run *run, const struct cv_supervisor_event *event)
 static void on_signal(struct run *run, int signo)
 {
     const bool is_end = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
-    run->got_signal = is_end ? signo : run->got_signal;
+    if (is_end && !(signo == SIGHUP && is_told_to_end(run))) {
+        run->got_signal = signo;
+    }
     if (run->stage == STAGE_WAITING && is_end) {
         end(run, EXIT_SIGNAL + signo);
-    } else if (run->stage == STAGE_STOPPING ? is_end : signo == SIGTERM) {
+    } else if (run->stage != STAGE_RUNNING ? is_end : signo == SIGTERM) {
         run->end_signal = signo;
     }
 }

@@ -54,6 +54,7 @@ struct guard {
     pid_t started;    /* the same, but kept for reports */
     uint64_t run;
     bool is_told_to_end; /* the command got a signal that asks it to end */
+    bool is_hung_up;     /* it got SIGHUP, which ends some commands */
     int64_t stop_ns;     /* when SIGTERM was sent; CV_NEVER_NS: not yet */
     bool is_killing;
     uint32_t sweep_count;
@@ -251,7 +252,8 @@ static const char *cleanup_reason(const struct guard *g)
         [CV_END_DEADLINE] = CV_REASON_EXPIRED, [CV_END_GUARD_DIED] = CV_REASON_DIED,
         [CV_END_TOO_LATE] = CV_REASON_EXPIRED, [CV_END_NOT_STARTED] = CV_REASON_FINISHED,
     };
-    if (g->end == CV_END_EXITED && g->is_told_to_end && !g->is_orphan) {
+    const bool is_told = g->is_told_to_end || (g->is_hung_up && g->status == 128 + SIGHUP);
+    if (g->end == CV_END_EXITED && is_told && !g->is_orphan) {
         return cv_reason_name(CV_REASON_STOPPED);
     }
     return cv_reason_name(g->is_orphan ? CV_REASON_DIED : reasons[g->end]);
@@ -377,6 +379,7 @@ static void begin_run(struct guard *g, const struct cv_guard_request *request)
     g->is_reported = false;
     g->is_killing = false;
     g->is_told_to_end = false;
+    g->is_hung_up = false;
     g->run = request->run;
     g->command = 0;
     g->started = 0;
@@ -709,6 +712,7 @@ static void on_request(struct guard *g, const struct cv_guard_request *request)
             (void)kill(-g->command, request->signo);
             g->is_told_to_end = g->is_told_to_end || request->signo == SIGTERM ||
                                 request->signo == SIGINT || request->signo == SIGQUIT;
+            g->is_hung_up = g->is_hung_up || request->signo == SIGHUP;
         }
         break;
     case CV_GUARD_LOOK: /* step() does */

@@ -885,6 +885,19 @@ def a_job_that_was_hung_up_is_run_again_unless_it_failed_later(stage):
         raise Failure(f"exit status {found}, runs {stage.lines('ran')}")
 
 
+def a_job_that_survives_being_hung_up_and_fails_is_tried_again(stage):
+    """As without SIGHUP: by the same contender, if no other one waits."""
+    job = ["sh", "-c", f"""echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
+        mkdir {stage.folder}/first 2>/dev/null || exit 0
+        trap 'exit 3' HUP; echo "ready $CONCLAVE_NODE" >>{stage.log}; while :; do sleep 0.05; done"""]
+    node = stage.spawn(command=job, options=["--every", "1d"])
+    await_that(lambda: stage.lines("ready"), "a run")
+    stage.process[node].send_signal(signal.SIGHUP)
+    found = stage.process[node].wait(timeout=LIMIT)
+    if found != 0 or len(stage.lines("ran")) != 2:
+        raise Failure(f"exit status {found}, runs {stage.lines('ran')}")
+
+
 def hooks_hear_of_a_failed_job_before_the_next_leader_ends(stage):
     mark = stage.folder / "heard"
     hook = f'echo "hook $CONCLAVE_NODE $CONCLAVE_TOKEN $CONCLAVE_ROLE $CONCLAVE_REASON" >>{stage.log}'
@@ -1028,6 +1041,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          status_history_and_watch, exit_statuses, a_period_is_run_once,
          a_job_whose_runner_is_killed_is_run_by_another,
          a_failed_job_is_tried_again_by_the_next_leader, a_job_that_was_hung_up_is_run_again_unless_it_failed_later,
+         a_job_that_survives_being_hung_up_and_fails_is_tried_again,
          hooks_hear_of_a_failed_job_before_the_next_leader_ends,
          at_most_once_is_not_repeated_when_the_runner_died,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,

@@ -58,13 +58,20 @@ has_store() {
 
 runs 'work
 clean finished 1 tidy' run tidy --cleanup 'echo clean $CONCLAVE_REASON $CONCLAVE_TOKEN $CONCLAVE_ELECTION' -- echo work
-"$CONCLAVE" run tidy --cleanup 'echo $CONCLAVE_REASON >ended' -- sh -c 'echo $PPID >up; exec sleep 99' &
-holder=$!
-until [ -s up ]; do sleep 0.02; done
-kill "$holder"
-wait "$holder" || true
-holder=
-[ "$(cat ended)" = stopped ] || fail "the cleanup of a run that was told to end: $(cat ended)"
+for signal in TERM HUP; do
+    "$CONCLAVE" run tidy --cleanup 'echo $CONCLAVE_REASON >ended' --on-lost 'echo $CONCLAVE_REASON >lost' -- \
+        sh -c 'echo $PPID >up; exec sleep 99' &
+    holder=$!
+    until [ -s up ]; do sleep 0.02; done
+    kill -$signal "$holder"
+    wait "$holder" || true
+    holder=
+    rm up
+    [ "$(cat ended)" = stopped ] || fail "the cleanup of a run that was told to end: $(cat ended)"
+    [ "$(cat lost)" = resigned ] || fail "the hook of a run that was told to end: $(cat lost)"
+    run 0 history tidy
+    check "the history of a run that got SIG$signal" sh -c 'tail -n 1 out | grep -q " resigned "'
+done
 run 3 run tidy --cleanup 'exit 7' -- sh -c 'exit 3'
 one_line 'a cleanup that fails' 'tidy: the cleanup failed with status 7$'
 run 0 run tidy --lease 1s --cleanup 'sleep 99' --cleanup-time 50ms -- true
@@ -795,6 +802,27 @@ wait "$holder"
 ended=$?
 holder=
 check 'a signal after the end of the command changes nothing' [ "$ended" -eq 0 ]
+
+# A job that got SIGHUP and went on is recorded, even if the store cannot be used at first.
+"$CONCLAVE" run hung-up --via "sqlite:$PWD/hung-up.db" --lease 30s --every 1d -- \
+    sh -c 'trap "touch job-hung-up" HUP; touch job-began; until [ -e end-job ]; do sleep 0.02; done' 2>told &
+holder=$!
+until [ -e job-began ]; do sleep 0.02; done
+kill -HUP "$holder"
+until [ -e job-hung-up ]; do sleep 0.02; done
+python3 -c 'import sqlite3, time
+db = sqlite3.connect("hung-up.db", isolation_level=None)
+db.execute("BEGIN EXCLUSIVE")
+open("end-job", "w").close()
+while "hung-up: " not in open("told").read():
+    time.sleep(0.02)
+db.execute("ROLLBACK")'
+wait "$holder"
+ended=$?
+holder=
+check 'the job is recorded later' [ "$ended" -eq 0 ]
+run 0 history hung-up --via "sqlite:$PWD/hung-up.db"
+check 'with its status' grep -q ' 0  *[0-9]*  [^ ]*$' out
 
 # ---- names with a slip of the finger, and what is not there -----------------------------------------
 
