@@ -48,6 +48,7 @@ enum {
 #define CLOSE_S_MAX 10u             /* see closing_begin() */
 #define FIRST_ANSWER_NS \
     (5 * NS_PER_S) /* how long -n waits for a store that does not answer at all */
+#define FIRST_ANSWER_NS_MIN (1 * NS_PER_S) /* the same for -w, if its time is shorter */
 
 enum stage {
     STAGE_WAITING,
@@ -89,6 +90,8 @@ struct run {
     bool is_over;   /* exit with exit_status */
     int exit_status;
     int64_t give_up_ns; /* if not elected by then; INT64_MAX: never */
+    int64_t began_ns;   /* to take part */
+    bool has_answer;    /* the store has answered at least once */
 };
 
 static void say(const struct run *run, const char *format, ...) CV_PRINTF(2, 3);
@@ -428,6 +431,7 @@ static void on_change(struct run *run)
     cv_status(run->election, &run->status);
     const struct cv_election_status *s = &run->status;
     const bool is_leader = s->role == CV_ROLE_LEADER;
+    run->has_answer = run->has_answer || is_leader || s->is_leader_known;
     say_trouble(run);
     switch (run->stage) {
     case STAGE_WAITING:
@@ -470,6 +474,13 @@ static void on_change(struct run *run)
     }
 }
 
+static int64_t give_up_ns(const struct run *run)
+{
+    const bool is_silent = !run->has_answer && run->status.trouble[0] == '\0';
+    return is_silent ? cv__max64(run->give_up_ns, run->began_ns + FIRST_ANSWER_NS_MIN)
+                     : run->give_up_ns;
+}
+
 /* -n and -w: does another contender lead, or is the time over? */
 static void consider_giving_up(struct run *run)
 {
@@ -481,12 +492,15 @@ static void consider_giving_up(struct run *run)
     if (run->settings->is_nonblocking && s->leader[0] != '\0') {
         say(run, "%s leads", s->leader);
         end(run, (int)run->settings->conflict);
-    } else if (cv__clock_now_ns() >= run->give_up_ns ||
+    } else if (cv__clock_now_ns() >= give_up_ns(run) ||
                (run->settings->is_nonblocking && s->trouble[0] != '\0')) {
         if (s->trouble[0] != '\0') {
             if (!run->has_trouble) {
                 cv__complain("%s", s->trouble);
             }
+            end(run, EXIT_OWN);
+        } else if (!run->has_answer) { /* its first request may take longer than that */
+            cv__complain("%s: the store has not answered", run->settings->name);
             end(run, EXIT_OWN);
         } else {
             say(run, "not elected in time");
@@ -513,8 +527,8 @@ static int poll_ms(const struct run *run)
 {
     const int64_t now_ns = cv__clock_now_ns();
     int64_t wait_ns = run->settings->options.progress_ns / 4;
-    if (run->stage == STAGE_WAITING && !run->has_led && run->give_up_ns - now_ns < wait_ns) {
-        wait_ns = run->give_up_ns - now_ns;
+    if (run->stage == STAGE_WAITING && !run->has_led && give_up_ns(run) - now_ns < wait_ns) {
+        wait_ns = give_up_ns(run) - now_ns;
     }
     if (run->must_look) {
         wait_ns = cv__min64(wait_ns, LOOK_NS);
@@ -615,10 +629,12 @@ static void take_part(struct run *run)
     const struct cv_run_settings *settings = run->settings;
     cv__notify_ready(&run->notify, "waiting");
     cv__hooks_change(run->hooks, CV_HOOK_BACKUP, 0, cv_reason_name(CV_REASON_STARTED));
+    run->began_ns = cv__clock_now_ns();
+    run->has_answer = !has_store(run); /* a cluster has trouble, or no leader yet */
     if (settings->wait_ns >= 0) {
-        run->give_up_ns = cv__clock_now_ns() + settings->wait_ns;
+        run->give_up_ns = run->began_ns + settings->wait_ns;
     } else if (settings->is_nonblocking) {
-        run->give_up_ns = cv__clock_now_ns() + FIRST_ANSWER_NS;
+        run->give_up_ns = run->began_ns + FIRST_ANSWER_NS;
     }
     loop(run);
     cv__notify_stopping(&run->notify);

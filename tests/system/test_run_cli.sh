@@ -217,6 +217,23 @@ for store in postgres etcd zookeeper; do
     fails 2 "$refused" resign x --via $address
     check "$store: bounded" [ $(($(date +%s) - begin)) -le 20 ]
 done
+
+# A server that lets everybody in and never answers: not the status 1 of an election that another one won.
+python3 -c 'import socket, time
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+time.sleep(1000)' >silent &
+holder=$!
+until [ -s silent ]; do sleep 0.02; done
+for store in postgres etcd zookeeper; do
+    if has_store $store; then
+        fails 125 'not answer\|in time' run x -w 300ms --via "$store://127.0.0.1:$(cat silent)/x" -- true
+    fi
+done
+fails 125 'not installed\|not answer\|in time' run x -w 1s --via "etcd://127.0.0.1:$(cat silent)/x" -- true
+kill "$holder"
+wait "$holder"
+holder=
 if has_store postgres; then
     fails 2 "$refused" history x --via postgres://127.0.0.1:1/x
     fails 2 "$refused" store init postgres://127.0.0.1:1/x
