@@ -242,19 +242,20 @@ static _Noreturn void next_run(struct guard *g, const struct cv_guard_request *r
     command_run(g, request, fd);
 }
 
-/* One of the words that hooks, the trail and `conclave explain` use. CV_END_GUARD_DIED: an earlier
+/* One of the words that hooks, the trail and `conclave explain` use. A lease that was not renewed
+ * has expired: the guard does not know whether the store is to blame. CV_END_GUARD_DIED: an earlier
  * guard died, and this one cleans up for it. An orphan's supervisor died, which nobody else can
  * report. */
 static const char *cleanup_reason(const struct guard *g)
 {
     static const enum cv_reason reasons[CV_END_COUNT] = {
-        [CV_END_EXITED] = CV_REASON_FINISHED,  [CV_END_STOPPED] = CV_REASON_STOPPED,
+        [CV_END_EXITED] = CV_REASON_FINISHED,  [CV_END_STOPPED] = CV_REASON_RESIGNED,
         [CV_END_DEADLINE] = CV_REASON_EXPIRED, [CV_END_GUARD_DIED] = CV_REASON_DIED,
         [CV_END_TOO_LATE] = CV_REASON_EXPIRED, [CV_END_NOT_STARTED] = CV_REASON_FINISHED,
     };
     const bool is_told = g->is_told_to_end || (g->is_hung_up && g->status == 128 + SIGHUP);
     if (g->end == CV_END_EXITED && is_told && !g->is_orphan) {
-        return cv_reason_name(CV_REASON_STOPPED);
+        return cv_reason_name(CV_REASON_RESIGNED);
     }
     return cv_reason_name(g->is_orphan ? CV_REASON_DIED : reasons[g->end]);
 }

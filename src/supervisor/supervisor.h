@@ -93,7 +93,7 @@ struct cv_supervisor_setting {
     int64_t margin_ns;
     /* Run by the guard through /bin/sh when nothing of the command is left, and before GONE, so
      * before anybody else can lead; for at most cleanup_ns. It gets what the command got, and
-     * CONCLAVE_REASON: finished, stopped, expired, or died if the supervisor or the guard did.
+     * CONCLAVE_REASON: finished, resigned, expired, or died if the supervisor or the guard did.
      * NULL: none. */
     const char *cleanup;
     int64_t cleanup_ns;

@@ -67,7 +67,7 @@ for signal in TERM HUP; do
     wait "$holder" || true
     holder=
     rm up
-    [ "$(cat ended)" = stopped ] || fail "the cleanup of a run that was told to end: $(cat ended)"
+    [ "$(cat ended)" = resigned ] || fail "the cleanup of a run that was told to end: $(cat ended)"
     [ "$(cat lost)" = resigned ] || fail "the hook of a run that was told to end: $(cat lost)"
     run 0 history tidy
     check "the history of a run that got SIG$signal" sh -c 'tail -n 1 out | grep -q " resigned "'
@@ -799,7 +799,8 @@ leads hooked e
 told hooked 'MASTER elected'
 kill "$holder"
 wait "$holder"
-"$CONCLAVE" run hooked --node f --once --on-elected "$hook" --on-lost "$hook" -- sleep 60 >/dev/null 2>&1 &
+"$CONCLAVE" run hooked --node f --once --on-elected "$hook" --on-lost "$hook" \
+    --cleanup 'echo $CONCLAVE_REASON >cleaned' -- sleep 60 >/dev/null 2>&1 &
 holder=$!
 leads hooked f
 run 0 resign hooked --wait 0.2s
@@ -808,6 +809,7 @@ holder=
 told hooked 'BACKUP resigned'
 check 'hooks get the reasons' [ "$(tr '\n' ' ' <hooked)" = \
     'MASTER elected STOP finished MASTER elected STOP resigned MASTER elected BACKUP resigned ' ]
+check 'and so does the cleanup' [ "$(cat cleaned)" = resigned ]
 
 # Another SIGTERM, after the command has ended, does not cut the end short.
 "$CONCLAVE" run twice --on-lost 'touch hook-began; until [ -e end-hook ]; do sleep 0.02; done' -- true >/dev/null 2>&1 &
@@ -959,7 +961,7 @@ run 0 doctor --via "sqlite:$PWD/group/e.db"
 check 'a folder that is not for a group' sh -c '! grep -q "^warning *permissions" out'
 umask "$mask"
 
-for reason in finished stopped expired; do # the reasons that a cleanup gets
+for reason in finished resigned expired died; do # the reasons that a cleanup gets
     run 0 explain $reason
 done
 run 0 explain died

@@ -412,7 +412,7 @@ def the_cleanup_follows_the_tree_when_it_is_stopped(*options):
     run.say("stop")
     words = run.event("gone")
     assert words[1:4] + words[5:] == ["stopped", "137", "killed", "0"], words
-    assert run.output() == "clean stopped 1 nightly\n", run.output()
+    assert run.output() == "clean resigned 1 nightly\n", run.output()
     assert run.status() == 137
     run.all_gone(pids)
 
