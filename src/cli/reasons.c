@@ -29,8 +29,12 @@ static const struct cv_cli_reason texts[] = {
                                "find out where its command or application hangs"},
     [CV_REASON_DIED] = {"the leader's process and everything that it started are gone",
                         "find out why: its exit status, the kernel's log, its memory use"},
-    [CV_REASON_FINISHED] = {"the command ended by itself, or a job was already done in this period",
-                            "nothing"},
+    [CV_REASON_FINISHED] =
+        {"the command ended, with success or not, or was killed, or a job was already done in this "
+         "period",
+         "see the exit status of 'conclave run', which is that of the command: after 0 nothing; "
+         "137 "
+         "is SIGKILL, perhaps from the kernel because memory was short (see its log)"},
     [CV_REASON_GONE] =
         {"the leadership ended, but the store does not record whether the leader resigned, died or "
          "was late",

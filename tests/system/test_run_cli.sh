@@ -964,6 +964,8 @@ umask "$mask"
 for reason in finished resigned expired died; do # the reasons that a cleanup gets
     run 0 explain $reason
 done
+run 0 explain finished
+check 'the end of a command may be a failure' grep -q '^What to do: see the exit status' out
 run 0 explain died
 check 'a reason is explained' grep -q '^What to do: ' out
 fails 2 "'bogus' is not an address; .*It is not a reason either, such as 'expired'" explain bogus
