@@ -198,11 +198,13 @@ static void period_end(struct run *run)
 }
 
 /* The command has ended. Without --every, this process ends, too. A run that a signal interrupted
- * is recorded neither as done nor as failed: the next leader runs it again. */
+ * is recorded neither as done nor as failed, so the next leader runs it again; with --at-most-once
+ * nobody does, and its status is recorded. */
 static void finish(struct run *run, int status)
 {
     const bool is_interrupted = is_hung_up(run, status) || (is_told_to_end(run) && status != 0);
-    if (!run->settings->every.is_on || is_interrupted) {
+    const struct cv_every_setting *every = &run->settings->every;
+    if (!every->is_on || (is_interrupted && !every->at_most_once)) {
         end(run, status);
         return;
     }

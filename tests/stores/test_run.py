@@ -940,6 +940,21 @@ def at_most_once_is_not_repeated_when_the_runner_died(stage):
         raise Failure(f"exit status {found}, runs {stage.lines('ran')}, said: {told}")
 
 
+def at_most_once_records_the_status_of_a_run_that_was_told_to_end(stage):
+    job = ["sh", "-c", f"""trap 'exit 9' TERM; echo "ran $CONCLAVE_NODE $CONCLAVE_TOKEN" >>{stage.log}
+        while :; do sleep 0.05; done"""]
+    options = ["--every", "1d", "--at-most-once"]
+    first = stage.spawn(command=job, options=options)
+    await_that(lambda: stage.lines("ran"), "a run")
+    stage.process[first].terminate()
+    ended = stage.process[first].wait(timeout=LIMIT)
+    second = stage.spawn(command=job, options=options)
+    found = stage.process[second].wait(timeout=LIMIT)
+    told = (stage.folder / f"{second}.err").read_text()
+    if (ended, found) != (9, 1) or len(stage.lines("ran")) != 1 or "failed with status 9" not in told:
+        raise Failure(f"exit statuses {ended}, {found}, runs {stage.lines('ran')}, said: {told}")
+
+
 def a_runner_that_was_replaced_cannot_record_its_run(stage):
     """The first runner is stopped as a whole: another one runs the job, and the first one learns of that."""
     mark = stage.folder / "go"
@@ -1044,6 +1059,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_job_that_survives_being_hung_up_and_fails_is_tried_again,
          hooks_hear_of_a_failed_job_before_the_next_leader_ends,
          at_most_once_is_not_repeated_when_the_runner_died,
+         at_most_once_records_the_status_of_a_run_that_was_told_to_end,
          status_names_the_waiting_contenders, a_contender_that_led_waits_since_its_leadership_ended,
          an_absent_heir_disturbs_nobody, an_heir_that_leads_as_soon_as_it_comes_leads_already, resigns_there_and_back,
          names_are_listed_and_forgotten,
