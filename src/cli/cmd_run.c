@@ -115,6 +115,13 @@ static void end(struct run *run, int exit_status)
     run->exit_status = exit_status;
 }
 
+static void say_given_up(const struct run *run, enum cv_reason why)
+{
+    if (run->status.role == CV_ROLE_LEADER) {
+        say(run, "leadership given up (%s)", cv_reason_name(why));
+    }
+}
+
 /* This process does not lead any more, or will not in a moment, and waits. */
 static void step_down(struct run *run)
 {
@@ -443,6 +450,7 @@ static void on_change(struct run *run)
             cv_resign(run->election, s->heir[0] != '\0' ? s->heir : NULL);
         } else if (is_leader && s->token == run->token) {
             /* One run for each token: fencing relies on it. */
+            say_given_up(run, run->why);
             cv__election_resign(run->election, NULL, run->why);
         } else if (is_leader) {
             start(run);
@@ -756,6 +764,19 @@ static int open_election(struct run *run, bool *ret_is_over, struct cv_errtext *
     return code;
 }
 
+static void give_up(struct run *run)
+{
+    const enum cv_reason why = run->is_finished             ? CV_REASON_FINISHED
+                               : run->why == CV_REASON_DIED ? CV_REASON_DIED
+                                                            : CV_REASON_RESIGNED;
+    cv_status(run->election, &run->status); /* without an election it stays as it was */
+    say_given_up(run, why);
+    if (why != CV_REASON_RESIGNED) {
+        cv__election_resign(run->election, NULL, why);
+    }
+    cv_close(run->election);
+}
+
 static int run_command(const struct cv_run_settings *settings)
 {
     bool is_over = false;
@@ -778,11 +799,7 @@ static int run_command(const struct cv_run_settings *settings)
     }
     cv__supervisor_close(run.supervisor); /* nothing of the command is left, ... */
     closing_begin(&run);
-    if (run.is_finished || run.why == CV_REASON_DIED) {
-        cv__election_resign(run.election, NULL,
-                            run.is_finished ? CV_REASON_FINISHED : CV_REASON_DIED);
-    }
-    cv_close(run.election); /* ... and then the next one may lead */
+    give_up(&run); /* ... and then the next one may lead */
     if (run.hooks != NULL) {
         await_hooks(&run);
     }

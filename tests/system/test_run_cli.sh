@@ -58,9 +58,11 @@ has_store() {
 
 runs 'work
 clean finished 1 tidy' run tidy --cleanup 'echo clean $CONCLAVE_REASON $CONCLAVE_TOKEN $CONCLAVE_ELECTION' -- echo work
+run 0 run tidy --verbose -- true
+check '--verbose says how a leadership ended' sh -c 'tail -n 1 err | grep -q "^conclave: tidy: leadership given up (finished)$"'
 for signal in TERM HUP; do
-    "$CONCLAVE" run tidy --cleanup 'echo $CONCLAVE_REASON >ended' --on-lost 'echo $CONCLAVE_REASON >lost' -- \
-        sh -c 'echo $PPID >up; exec sleep 99' &
+    "$CONCLAVE" run tidy --verbose --cleanup 'echo $CONCLAVE_REASON >ended' --on-lost 'echo $CONCLAVE_REASON >lost' -- \
+        sh -c 'echo $PPID >up; exec sleep 99' 2>told &
     holder=$!
     until [ -s up ]; do sleep 0.02; done
     kill -$signal "$holder"
@@ -69,6 +71,7 @@ for signal in TERM HUP; do
     rm up
     [ "$(cat ended)" = resigned ] || fail "the cleanup of a run that was told to end: $(cat ended)"
     [ "$(cat lost)" = resigned ] || fail "the hook of a run that was told to end: $(cat lost)"
+    check "--verbose says it of SIG$signal, too" grep -q '^conclave: tidy: leadership given up (resigned)$' told
     run 0 history tidy
     check "the history of a run that got SIG$signal" sh -c 'tail -n 1 out | grep -q " resigned "'
 done
