@@ -91,6 +91,11 @@ fails 2 'grace 2s and --cleanup-time 1s together are too long for --lease 5s.*us
 # ---- the command line -----------------------------------------------------------------------------
 
 use='use: conclave run NAME \[OPTIONS\] -- COMMAND'
+run 0 run --help
+for option in $(sed -n 's/\\-/-/g; /^\.SH OPTIONS/,/^\.SH JOBS/p' "$examples/../docs/man/conclave-run.1" |
+    grep -o -e '--[a-z][a-z-]*' | grep -v -e '--help' | sort -u); do
+    check "run --help has $option" grep -q -e "$option" out
+done
 fails 2 "$use" run
 fails 2 "$use" run x
 fails 2 "$use" run x --
