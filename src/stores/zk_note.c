@@ -37,6 +37,7 @@ static void on_looked(void *user, const struct cv_zk_op *op)
 void cv__zk_note_look(struct cv_store *store)
 {
     store->seen = (struct cv_value_note){.of = {.token = 0}};
+    store->wish_seen[0] = '\0';
     cv__zk_get(&store->user, store->election, /* is_watching= */ false, on_looked);
 }
 

@@ -139,6 +139,8 @@ void cv__zk_on_first(void *user, const struct cv_zk_op *op)
     }
     if (cv__zk_read_holder(store, op)) {
         store->record.remaining_ns = store->record.lease_ns; /* at most: the server does not say */
+        cv__value_request_read(store->wish_seen, strlen(store->wish_seen), store->record.token,
+                               store->record.resign_request);
         cv__value_note_tell(&store->seen, &store->record);
         cv__zk_answer(store, CV_STORE_HELD, cv__max64(store->record.lease_ns, NS_PER_S));
     }
@@ -161,6 +163,15 @@ bool cv__zk_first_path(struct cv_store *store, const struct cv_zk_op *op,
     return true;
 }
 
+/* The result of reading the first node follows, and says whether it is meant. */
+static void on_wish_seen(void *user, const struct cv_zk_op *op)
+{
+    struct cv_store *store = user;
+    if (op->rc == ZOK) {
+        (void)snprintf(store->wish_seen, sizeof store->wish_seen, "%s", op->value);
+    }
+}
+
 void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
 {
     struct cv_store *store = user;
@@ -180,5 +191,6 @@ void cv__zk_on_names_read(void *user, const struct cv_zk_op *op)
         return;
     }
     cv__zk_note_look(store);
+    cv__zk_get(&store->user, store->request_path, /* is_watching= */ false, on_wish_seen);
     cv__zk_get(&store->user, path, /* is_watching= */ false, cv__zk_on_first);
 }

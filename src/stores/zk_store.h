@@ -86,6 +86,7 @@ struct cv_store {
     bool is_queue_made;        /* by this request: if it is still missing, so are its parents */
     int name_count;            /* in the list of the queue */
     struct cv_value_note seen; /* the note, as it was after that list */
+    char wish_seen[CV_VALUE_BYTES]; /* the resign request, likewise; empty: not read, or none */
     struct cv_store_record record;
     char heir_requested[CV_NODE_BYTES];
     struct cv_zk_waiter *waiters; /* list(): those whose times are still to be asked for */

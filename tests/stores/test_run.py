@@ -522,6 +522,19 @@ def the_leader_is_not_asked_to_resign_in_favour_of_itself(stage):
         raise Failure(f"status says {seen}")
 
 
+def status_says_that_the_leader_was_asked_to_resign(stage):
+    """A program that leads on, whatever it is asked for."""
+    go_on = stage.folder / "go-on"
+    go_on.touch()
+    stage.lease = "5s"
+    node = begin_library(stage, go_on)
+    await_that(lambda: told(stage).get("leader") == node, "a leader")
+    if told(stage)["asked_to_resign"]:
+        raise Failure(f"status says {told(stage)}")
+    await_that(lambda: stage.conclave("resign", "--wait", "0s") and told(stage)["asked_to_resign"] and
+               "asked to resign" in stage.conclave("status").stdout, "that it was asked to resign")
+
+
 def a_leader_that_leads_again_has_not_handed_over(stage):
     node = stage.spawn()
     _, token, _, _ = stage.await_start()
@@ -1077,6 +1090,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_watcher_that_slept_does_not_report_the_reason_of_another_leadership,
          a_watcher_that_is_cut_off_does_not_say_that_nobody_leads,
          history_says_how_a_run_ended_that_nobody_asked_to_end,
+         status_says_that_the_leader_was_asked_to_resign,
          a_leader_that_leads_again_has_not_handed_over, a_killed_contender_is_not_reported_as_the_next_leader,
          the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
