@@ -242,12 +242,12 @@ static struct cv_store_past ask_for_end(const struct settings *s, const struct c
         return past;
     }
     const bool is_last = past.token == r->last.token && r->last.why != CV_REASON_STARTED;
-    const enum cv_reason why = is_last ? r->last.why
-                               : is_free && r->token == past.token && r->ended != CV_REASON_STARTED
-                                   ? r->ended
-                                   : CV_REASON_GONE;
+    const bool is_record = is_free && r->token == past.token;
+    const enum cv_reason why = is_last                                      ? r->last.why
+                               : is_record && r->ended != CV_REASON_STARTED ? r->ended
+                                                                            : CV_REASON_GONE;
     (void)snprintf(past.why, sizeof past.why, "%s", cv_reason_name(why));
-    past.to_wall_ns = is_last ? r->last.wall_ns : 0;
+    past.to_wall_ns = is_last ? r->last.wall_ns : is_record ? r->ended_wall_ns : 0;
     return past;
 }
 

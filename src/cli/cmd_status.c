@@ -21,6 +21,7 @@ struct known {
     struct cv_inquiry inquiry;
     struct cv_store_list *waiting;
     struct cv_store_past last; /* the latest leadership that has ended; token 0: not known */
+    struct cv_store_past open; /* the latest one without a recorded end, likewise */
 };
 
 static void json_instant(struct cv_json *json, const char *key, int64_t wall_ns)
@@ -119,8 +120,8 @@ static void print_text(const struct known *known)
         (void)printf("  waiting: ... and more\n");
     }
     /* A leader that gave up in an outage is still in the record until its lease ends. */
-    if (known->last.token != 0 && known->last.token != known->inquiry.record.token &&
-        known->inquiry.verdict == CV_STORE_HELD) {
+    if (known->last.token != 0 && (known->inquiry.verdict != CV_STORE_HELD ||
+                                   known->last.token != known->inquiry.record.token)) {
         cv__print(stdout, "  before: %s, token %llu, until %s (%s)\n", known->last.node,
                   (unsigned long long)known->last.token,
                   cv__inquiry_wall_text(known->last.to_wall_ns, since), known->last.why);
@@ -141,9 +142,29 @@ struct listing {
 static void on_past(void *user, const struct cv_store_past *past)
 {
     struct known *known = user;
-    if (past->to_wall_ns != 0 && past->token > known->last.token) {
-        known->last = *past;
+    struct cv_store_past *latest = past->to_wall_ns != 0 ? &known->last : &known->open;
+    if (past->token > latest->token) {
+        *latest = *past;
     }
+}
+
+/* Nobody leads: then the latest leadership has ended, also if the next contender is still to record
+ * that. */
+static void close_open(struct known *known)
+{
+    struct cv_store_record *r = &known->inquiry.record;
+    if (known->inquiry.verdict == CV_STORE_HELD || known->open.token <= known->last.token) {
+        return;
+    }
+    const bool is_same = known->open.token == r->token;
+    const enum cv_reason why = is_same && r->ended != CV_REASON_STARTED ? r->ended : CV_REASON_GONE;
+    if (known->open.token > r->token) { /* it ended before the store had a note of it */
+        r->token = known->open.token;
+        r->ended = why;
+    }
+    known->last = known->open;
+    known->last.to_wall_ns = is_same ? r->ended_wall_ns : 0;
+    (void)snprintf(known->last.why, sizeof known->last.why, "%s", cv_reason_name(why));
 }
 
 /* The store may know a later end than the trail of this machine, or the reason of the same end. On
@@ -239,10 +260,11 @@ static void show(void *user, const char *name)
     }
     if (cv__inquire_trail(listing->kind, listing->address, name, on_past, &known, &error) !=
         CV_OK) {
-        known.last.token = 0; /* without a trail it is not known */
+        known.last.token = known.open.token = 0; /* without a trail it is not known */
     }
     drop_leader(&known);
     hear_end(&known);
+    close_open(&known);
     if (listing->is_json) {
         print_json(&known);
     } else {

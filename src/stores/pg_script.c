@@ -52,10 +52,11 @@ static const char session_prologue[] = "SET LOCAL lock_timeout = @p;";
 #define IS_MINE "election = @e AND label = @l AND attempt = @a"
 #define LEASE_END "clock_timestamp() + @u * interval '1 microsecond'"
 
-/* With the holder's version, also from tables that have no column for it, and with the leadership
- * before it: token, microseconds, why, node. */
+/* With the end of the lease, the holder's version, also from tables that have no column for it, and
+ * the leadership before it: token, microseconds, why, node. */
 static const char script_read[] =
-    SELECT_ROW_AND(", (SELECT to_jsonb(h) ->> 'version' FROM @sconclave_history h"
+    SELECT_ROW_AND(", (extract(epoch FROM until) * 1000000)::bigint AS until_us,"
+                   " (SELECT to_jsonb(h) ->> 'version' FROM @sconclave_history h"
                    " WHERE h.election = @e AND h.token = l.token) AS holder_version,"
                    " (SELECT concat_ws(' ', h.token,"
                    " (extract(epoch FROM h.upto) * 1000000)::bigint, h.why, h.node)"

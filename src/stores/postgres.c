@@ -512,7 +512,10 @@ static void read_record(const PGresult *rows, struct cv_store_record *ret_record
     ret_record->since_wall_ns = time_ns(rows, "since_us");
     text(rows, "holder_version", ret_record->version, sizeof ret_record->version);
     read_last(rows, &ret_record->last);
-    ret_record->ended = ended(rows, ret_record->node[0] != '\0');
+    const bool has_holder = ret_record->node[0] != '\0';
+    ret_record->ended = ended(rows, has_holder);
+    ret_record->ended_wall_ns =
+        has_holder && ret_record->remaining_ns <= 0 ? time_ns(rows, "until_us") : 0;
 }
 
 /* Answers a request about the record of the election. */

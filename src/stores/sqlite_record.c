@@ -367,6 +367,13 @@ static bool is_held_by(const struct cv_sqlite_contender *c, const struct row *ro
     return row->shown.label == c->label && row->shown.remaining_ns > 0;
 }
 
+/* When a leadership ended that nobody released. */
+static int64_t lapsed_wall_ns(const struct row *row, const struct availability *was,
+                              int64_t wall_ns)
+{
+    return cv__min64(wall_ns - was->ended_ns_ago, row->renewed_wall_ns + row->shown.lease_ns);
+}
+
 /* Answers a request that needs no write; marks any other as due. A contender that waits only reads,
  * and one that has seen a free record looks again when it has the write lock. */
 static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
@@ -395,6 +402,11 @@ static void look(struct cv_sqlite *s, struct cv_sqlite_job *job)
     if (row.shown.node[0] == '\0' || (availability.is_free && !is_held_by(c, &row))) {
         answer(job, CV_STORE_FREE, &row);
         job->record.ended = find_why(s, &row, &availability);
+        const int64_t wall_ns = cv__clock_wall_ns();
+        const int64_t ended_ns = lapsed_wall_ns(&row, &availability, wall_ns);
+        if (row.shown.node[0] != '\0' && ended_ns < wall_ns) { /* not only noticed just now */
+            job->record.ended_wall_ns = ended_ns;
+        }
     } else {
         answer_held(job, &row, availability.wait_ns);
         find_version(s, &job->record);
@@ -417,9 +429,7 @@ static int take(struct cv_sqlite *s, struct cv_sqlite_job *job, struct row *row,
     struct cv_sqlite_contender *c = job->contender;
     const int64_t wall_ns = cv__clock_wall_ns();
     if (was->why != CV_REASON_STARTED) {
-        const int64_t lapsed_ns = row->renewed_wall_ns + row->shown.lease_ns;
-        const int64_t ended_ns = wall_ns - was->ended_ns_ago;
-        int code = past_close(s, row->shown.token, ended_ns < lapsed_ns ? ended_ns : lapsed_ns,
+        int code = past_close(s, row->shown.token, lapsed_wall_ns(row, was, wall_ns),
                               why_lapsed(job, row, was), &job->error);
         if (code == CV_OK) {
             code = alive_note(s, row->shown.token, row->renewed_wall_ns, &job->error);

@@ -63,6 +63,9 @@ struct cv_store_record {
      * asked. */
     char resign_request[CV_NODE_BYTES];
     enum cv_reason ended; /* nobody holds it: why; CV_REASON_STARTED: not known */
+    /* READ: nobody holds it, and nobody released it: CLOCK_REALTIME when the lease ended; 0: not
+     * known. For people. */
+    int64_t ended_wall_ns;
     /* READ: of the holder's library, e.g. "0.1.0"; empty: not known. For people. */
     char version[CV_STORE_VERSION_BYTES];
     /* The latest ended leadership that the store knows of, if its answer contains one. It need not

@@ -522,6 +522,30 @@ def the_leader_is_not_asked_to_resign_in_favour_of_itself(stage):
         raise Failure(f"status says {seen}")
 
 
+def status_says_who_led_last_while_nobody_leads(stage):
+    """Also if nobody was there to record its end."""
+    first = stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader") == first, "a leader")
+    stage.process[first].terminate()
+    stage.process[first].wait(timeout=LIMIT)
+    second = stage.spawn(command=["sleep", "1000"])
+    await_that(lambda: told(stage).get("leader") == second, "another leader")
+    token = await_that(lambda: max(history(stage, None)) if len(history(stage, None)) == 2 else None, "both in the history")
+    os.kill(stage.process[second].pid, signal.SIGKILL)
+    await_that(lambda: told(stage)["leader"] is None, "that nobody leads")
+    seen = told(stage)
+    if seen["last_leader"] != second or seen["last_reason"] != (seen["ended"] or "gone"):
+        raise Failure(f"{second} led last with {token}, and status says {seen}")
+    said = stage.conclave("status").stdout
+    if f"  before: {second}, token {token}, until " not in said:
+        raise Failure(f"status says {said}")
+    if stage.kind in ("sqlite", "postgres", "pooler"):  # the others do not keep the end of a lease
+        end = await_that(lambda: told(stage)["last_end_unix_s"], "its lease is over")
+        row = json.loads(stage.conclave("history", "--json").stdout)[-1]
+        if (row["token"], row["to_unix_s"], row["why"]) != (token, end, seen["ended"]):
+            raise Failure(f"the lease ended at {end}, and history says {row}")
+
+
 def status_says_that_the_leader_was_asked_to_resign(stage):
     """A program that leads on, whatever it is asked for."""
     go_on = stage.folder / "go-on"
@@ -1090,7 +1114,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_watcher_that_slept_does_not_report_the_reason_of_another_leadership,
          a_watcher_that_is_cut_off_does_not_say_that_nobody_leads,
          history_says_how_a_run_ended_that_nobody_asked_to_end,
-         status_says_that_the_leader_was_asked_to_resign,
+         status_says_that_the_leader_was_asked_to_resign, status_says_who_led_last_while_nobody_leads,
          a_leader_that_leads_again_has_not_handed_over, a_killed_contender_is_not_reported_as_the_next_leader,
          the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
