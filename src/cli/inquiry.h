@@ -41,8 +41,8 @@ CV_NODISCARD int cv__inquire_or_stop(const struct cv_store_kind *kind, const cha
                                      const char *election, int stop_fd,
                                      struct cv_inquiry *ret_inquiry, struct cv_errtext *reterr);
 
-/* An inquiry that began then has failed: because the store is silent? Another one would wait as long,
- * so a command that asks for many elections asks no more. */
+/* An inquiry that began then has failed: because the store is silent? Another one would wait as
+ * long, so a command that asks for many elections asks no more. */
 bool cv__inquiry_was_silent(int64_t began_ns);
 
 /* Reads or writes the record of the runs of a job (`runs` in stores/store.h). Waits at most
