@@ -103,9 +103,12 @@ static const char script_read[] =
 static const char script_acquire[] =
     ACQUIRE_AGAIN ACQUIRE_SET ACQUIRE_IF ACQUIRE_TRAIL SELECT_ROW_AND(WAITING_NAME);
 
+/* One that the server carries out after the end of the lease, because it hung, revives nothing: the
+ * holder has stopped at its own time, which is over before this one. */
 static const char script_renew[] =
     "UPDATE @sconclave_lease SET until = greatest(until, " LEASE_END "), lease_us = @u"
-    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token);" SELECT_ROW_AND(OTHER_NAME);
+    " WHERE " IS_MINE " AND node <> '' AND @t IN (0, token)"
+    " AND until > clock_timestamp();" SELECT_ROW_AND(OTHER_NAME);
 
 #define RELEASE                                                                        \
     "WITH freed AS (UPDATE @sconclave_lease SET node = '', until = least(until, "      \

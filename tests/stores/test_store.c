@@ -404,6 +404,26 @@ static void the_history_says_who_led_and_why_it_ended(void **unused)
     field_free(field);
 }
 
+/* As of a server that hung. The holder stopped before, and history must not say that it led on. */
+static void a_renewal_after_the_end_revives_nothing(void **unused)
+{
+    (void)unused;
+    struct field *field = field_new(address, NULL);
+    struct contender *a = field_join(field, "a", NULL);
+    struct contender *o = field_join(field, "observer", NULL);
+    const uint64_t token = acquire(a, 1, lease_short_ns)->token;
+    const int64_t ended_ns = read_until_over(o, token)->ended_wall_ns;
+    assert_int_equal(ask(a, CV_STORE_RENEW, 1, lease_short_ns)->verdict, CV_STORE_FREE);
+    assert_int_equal(ask(o, CV_STORE_READ, 0, 0)->verdict, CV_STORE_FREE);
+    (void)acquire(a, 2, lease_long_ns);
+    struct past_list list = {.count = 0};
+    struct cv_errtext err;
+    assert_int_equal(field->kind->history(address, field->election, on_past, &list, &err), CV_OK);
+    assert_int_equal(list.count, 2);
+    assert_true(ended_ns != 0 && list.past[0].to_wall_ns == ended_ns);
+    field_free(field);
+}
+
 /* For example after an outage of the store. Others that take over know only that it expired. */
 static void a_contender_that_comes_back_says_why_it_lost_the_lease(void **unused)
 {
@@ -710,6 +730,7 @@ int main(int argc, char **argv)
         {true, cmocka_unit_test(one_election_ends_while_others_go_on)},
         {true, cmocka_unit_test(the_same_election_twice_on_one_loop_has_one_holder)},
         {has_server, cmocka_unit_test(all_elections_recover_from_a_lost_connection)},
+        {is_sql, cmocka_unit_test(a_renewal_after_the_end_revives_nothing)},
         {is_sql, cmocka_unit_test(sessions_may_be_terminated)},
         {is_sql, cmocka_unit_test(a_deleted_row_does_not_reset_the_token)},
         {is_sql, cmocka_unit_test(operators_of_another_role_are_not_used)},
