@@ -22,7 +22,7 @@ struct request {
     const char *heir;             /* NULL: anybody */
     struct cv_store_list *before; /* the waiting contenders */
     struct cv_inquiry leader;
-    bool heir_has_led; /* what the trail says */
+    struct cv_store_end found; /* another leadership since: node and token; token 0: none */
 };
 
 /* In a queue (etcd, ZooKeeper) the next contender counts as the holder as soon as it is the first,
@@ -40,35 +40,52 @@ static bool has_taken_over(const struct request *r, const struct cv_store_record
     return true;
 }
 
-static void on_past(void *user, const struct cv_store_past *past)
+/* Remembers a leadership since the request: the heir's, or without an heir that of any other. */
+static void note_past(struct request *r, const char *node, uint64_t token)
 {
-    struct request *r = user;
-    r->heir_has_led =
-        r->heir_has_led || (strcmp(past->node, r->heir) == 0 && past->to_wall_ns != 0 &&
-                            past->token > r->leader.record.token);
+    const bool is_meant =
+        r->heir != NULL ? strcmp(node, r->heir) == 0 : strcmp(node, r->leader.record.node) != 0;
+    if (is_meant && token > r->leader.record.token && token > r->found.token) {
+        r->found.token = token;
+        (void)snprintf(r->found.node, sizeof r->found.node, "%s", node);
+    }
 }
 
-/* Has the heir led since, for a shorter time than there is between two questions? The record says
- * who led before, or else the trail. */
+static void on_past(void *user, const struct cv_store_past *past)
+{
+    if (past->to_wall_ns != 0) {
+        note_past(user, past->node, past->token);
+    }
+}
+
+/* Has such a leadership been over before we asked again? The record says who led before, or else
+ * the trail. */
+static bool has_passed(struct request *r, const struct cv_store_record *record)
+{
+    struct cv_errtext unused; /* without a trail it is not known */
+    note_past(r, record->last.node, record->last.token);
+    return r->found.token != 0 ||
+           (cv__inquire_trail(r->kind, r->address, r->name, on_past, r, &unused) == CV_OK &&
+            r->found.token != 0);
+}
+
 static bool heir_has_led(struct request *r, const struct cv_inquiry *now)
 {
     const struct cv_store_record *record = &now->record;
     const bool is_held = now->verdict == CV_STORE_HELD;
-    if (r->heir == NULL || record->token <= r->leader.record.token ||
-        (is_held && strcmp(record->node, r->heir) == 0)) {
-        return false;
-    }
-    if (strcmp(record->last.node, r->heir) == 0 && record->last.token > r->leader.record.token) {
-        return true;
-    }
-    struct cv_errtext unused; /* without a trail it is not known */
-    return cv__inquire_trail(r->kind, r->address, r->name, on_past, r, &unused) == CV_OK &&
-           r->heir_has_led;
+    return r->heir != NULL && record->token > r->leader.record.token &&
+           !(is_held && strcmp(record->node, r->heir) == 0) && has_passed(r, record);
 }
 
-static int tell_new_leader(const struct request *r, const struct cv_store_record *record)
+static int tell_new_leader(struct request *r, const struct cv_store_record *record)
 {
     if (r->heir == NULL && strcmp(record->node, r->leader.record.node) == 0) {
+        if (has_passed(r, record)) {
+            cv__print(stdout, "%s: %s took over, token %llu; %s leads again, token %llu\n", r->name,
+                      r->found.node, (unsigned long long)r->found.token, record->node,
+                      (unsigned long long)record->token);
+            return EXIT_FINE;
+        }
         cv__complain("%s: %s leads again, token %llu: no other contender took over", r->name,
                      record->node, (unsigned long long)record->token);
         return EXIT_NO;

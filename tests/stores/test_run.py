@@ -568,6 +568,26 @@ def a_leader_that_leads_again_has_not_handed_over(stage):
     stage.await_start(after=token)
 
 
+def a_leader_that_leads_again_after_another_has_handed_over(stage):
+    """The other one leads for a moment, while the command that asked is stopped."""
+    stage.lease = "5s"  # nobody may lose it in between, also on a busy machine
+    first = stage.spawn(command=["sleep", "1000"])
+    token = await_that(lambda: told(stage).get("token") if told(stage).get("leader") == first else None, "a leader")
+    second = stage.spawn(command=["true"])
+    await_that(lambda: f"{first} leads" in (stage.folder / f"{second}.err").read_text(), "a contender that waits")
+    asking = subprocess.Popen([stage.program, "resign", stage.name, "--via", stage.address, "--wait", "60s"],
+                              env=stage.environment, stdout=subprocess.PIPE, text=True)
+    stage.process["resign"] = asking
+    await_that(lambda: "resign" in (stage.folder / f"{first}.err").read_text(), "it is asked")
+    stage.stop(asking.pid)
+    stage.process[second].wait(timeout=LIMIT)
+    await_that(lambda: told(stage).get("leader") == first and told(stage)["token"] > token, "it leads again")
+    os.kill(asking.pid, signal.SIGCONT)
+    said, _ = asking.communicate(timeout=LIMIT)
+    if asking.returncode != 0 or not re.search(f"{second} (leads now|took over), token", said):
+        raise Failure(f"resign: {asking.returncode} {said}")
+
+
 def a_killed_contender_is_not_reported_as_the_next_leader(stage):
     """In the queue of etcd and ZooKeeper it comes next until its lease is over."""
     first, killed, second = stage.spawn(command=["sleep", "1000"]), None, None
@@ -1115,7 +1135,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          a_watcher_that_is_cut_off_does_not_say_that_nobody_leads,
          history_says_how_a_run_ended_that_nobody_asked_to_end,
          status_says_that_the_leader_was_asked_to_resign, status_says_who_led_last_while_nobody_leads,
-         a_leader_that_leads_again_has_not_handed_over, a_killed_contender_is_not_reported_as_the_next_leader,
+         a_leader_that_leads_again_has_not_handed_over, a_leader_that_leads_again_after_another_has_handed_over, a_killed_contender_is_not_reported_as_the_next_leader,
          the_leader_is_not_asked_to_resign_in_favour_of_itself, the_promises_of_explain_are_kept]
 
 
