@@ -19,12 +19,14 @@
 
 #include <conclave/conclave.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/timex.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -120,6 +122,25 @@ static void check_clock(struct doctor *d, int64_t allowed_ppb)
 /* ---- The state folder ------------------------------------------------------------------------ */
 
 #define FOLDER_ADVICE "set CONCLAVE_STATE to a folder that this user may write to"
+#define ROOM_ADVICE "free some space on the disk of the file: contenders need to write"
+
+/* Is there room for a file? By writing to one that has no name. 0, or an errno. */
+static int try_to_write(const char *folder)
+{
+    static const char page[4096];
+    struct statvfs disk;
+    const int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == ENOSPC || errno == EDQUOT)) {
+        return errno;
+    }
+    if (fd < 0) { /* not every file system has files without a name */
+        const bool is_full = statvfs(folder, &disk) == 0 && disk.f_blocks > 0 && disk.f_bavail == 0;
+        return is_full ? ENOSPC : 0;
+    }
+    const int wrong = write(fd, page, sizeof page) == (ssize_t)sizeof page ? 0 : ENOSPC;
+    (void)close(fd);
+    return wrong;
+}
 
 static void check_folder(struct doctor *d)
 {
@@ -131,8 +152,11 @@ static void check_folder(struct doctor *d)
         return;
     }
     *strrchr(path, '/') = '\0'; /* it is the path of a file in the folder */
-    const bool is_usable = access(path, R_OK | W_OK | X_OK) == 0;
-    (void)snprintf(what, sizeof what, "%s%s", path, is_usable ? "" : " cannot be written");
+    const bool is_writable = access(path, R_OK | W_OK | X_OK) == 0;
+    const int full = is_writable ? try_to_write(path) : 0;
+    const bool is_usable = is_writable && full == 0;
+    (void)snprintf(what, sizeof what, "%s%s%s", path, is_usable ? "" : " cannot be written",
+                   full != 0 ? ": no space left on its disk" : "");
     tell(d, is_usable ? FINE : WARNING, "folder", what, is_usable ? NULL : FOLDER_ADVICE);
     free(path);
 }
@@ -342,7 +366,7 @@ static const struct {
     {"database \"", "create that database, or name another one in the address"},
     {"host name", "check the host in the address, and the name service of this machine"},
     {"resolve host", "check the host in the address, and the name service of this machine"},
-    {"disk is full", "free some space on the disk of the file: contenders need to write"},
+    {"disk is full", ROOM_ADVICE},
     {"not a database", "use another file: this one is not a database"},
     {"locked by", "let that process finish or end it; meanwhile nobody can be elected or renewed"},
 };
@@ -442,6 +466,13 @@ static void check_absent_file(struct doctor *d, const struct cv_store_kind *kind
                        kind->scheme, folder, strerror(errno));
         tell(d, WRONG, "store", what,
              "check the path, and the owner, group and mode of the folder");
+        return;
+    }
+    if (try_to_write(folder) != 0) {
+        (void)snprintf(what, sizeof what,
+                       "%s: the file does not exist yet, and there is no space for it in '%s'",
+                       kind->scheme, folder);
+        tell(d, WRONG, "store", what, ROOM_ADVICE);
         return;
     }
     (void)snprintf(what, sizeof what,

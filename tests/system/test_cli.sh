@@ -7,7 +7,7 @@ set -u
 limit_s=300
 . "$(dirname "$0")/../support/checks.sh"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 # refuses PATTERN ARGUMENT...: status 2, nothing on stdout, one line on stderr that matches.
@@ -572,6 +572,26 @@ check 'Eq. 1 is met, and overhead linear' sh -c '! grep -q DISAGREES out'
 run 0 lab classic
 says 'agrees'
 check 'every figure agrees with its formula' sh -c '! grep -q -e DISAGREES -e "NOT SHOWN" out'
+
+# ---- a doctor without space ------------------------------------------------------------------------
+
+mkdir small
+if mount -t tmpfs -o size=100k tmpfs small 2>/dev/null; then
+    export CONCLAVE_STATE="$work/small"
+    run 0 doctor --via "sqlite:$work/small/new.db"
+    dd if=/dev/zero of=small/filling bs=4k 2>/dev/null
+    run 1 doctor --via "sqlite:$work/small/new.db"
+    says '^WRONG *store .*there is no space for it'
+    says 'to do: free some space on the disk'
+    says '^warning *folder .*no space left'
+    run 1 doctor
+    says '^WRONG *store .*there is no space for it'
+    check 'the doctor leaves nothing' [ "$(ls small)" = filling ]
+    umount small
+    unset CONCLAVE_STATE
+else
+    echo 'skipped: a small file system of our own' # needs the right to mount
+fi
 
 # ---- the examples of the manual --------------------------------------------------------------------
 
