@@ -18,10 +18,12 @@ static int doubt_name(const struct cv_store_kind *kind, const char *address, con
 {
     char alike[CV_ALIKE_BYTES];
     const int64_t begin_ns = cv__clock_now_ns();
-    const int code = cv__inquire_similar(kind, address, name, alike, reterr);
+    bool is_known;
+    const int code = cv__inquire_similar(kind, address, name, alike, &is_known, reterr);
     const int64_t left_ms = CV_INQUIRY_MS - (cv__clock_now_ns() - begin_ns) / NS_PER_MS;
     *ret_left_ms = code == CV_OK ? CV_INQUIRY_MS : left_ms >= PATIENCE_MS_MIN ? (int)left_ms : 0;
-    if (alike[0] != '\0') { /* perhaps a typing error */
+    /* Perhaps a typing error. Stores without names() do not list every election that they know. */
+    if (alike[0] != '\0' || (code == CV_OK && !is_known && kind->names != NULL)) {
         cv__complain("%s: the store has no such election%s", name, alike);
     }
     return code;

@@ -343,28 +343,30 @@ int cv__inquire_trail(const struct cv_store_kind *kind, const char *address, con
 
 struct alike {
     const char *election;
-    char *text; /* CV_ALIKE_BYTES */
+    char nearest[CV_ELECTION_BYTES]; /* of the names so far; empty: none is near */
     bool is_known;
 };
 
 static void compare_name(void *user, const char *name)
 {
     struct alike *a = user;
-    const char *const known[] = {name, NULL};
+    const char *const known[] = {a->nearest, name, NULL};
+    const char *found = cv__text_nearest(a->election, a->nearest[0] != '\0' ? known : known + 1);
     a->is_known = a->is_known || strcmp(name, a->election) == 0;
-    if (a->text[0] == '\0' && cv__text_nearest(a->election, known) != NULL) {
-        (void)snprintf(a->text, CV_ALIKE_BYTES, "; did you mean '%s'?", name);
+    if (found == name) {
+        (void)snprintf(a->nearest, sizeof a->nearest, "%s", name);
     }
 }
 
 int cv__inquire_similar(const struct cv_store_kind *kind, const char *address, const char *election,
-                        char text[CV_ALIKE_BYTES], struct cv_errtext *reterr)
+                        char text[CV_ALIKE_BYTES], bool *ret_is_known, struct cv_errtext *reterr)
 {
-    struct alike a = {.election = election, .text = text};
+    struct alike a = {.election = election};
     text[0] = '\0';
     const int code = cv__inquire_names(kind, address, compare_name, &a, reterr);
-    if (code != CV_OK || a.is_known) {
-        text[0] = '\0';
+    *ret_is_known = a.is_known;
+    if (code == CV_OK && !a.is_known && a.nearest[0] != '\0') {
+        (void)snprintf(text, CV_ALIKE_BYTES, "; did you mean '%s'?", a.nearest);
     }
     return code;
 }
@@ -373,7 +375,9 @@ const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *addr
                               const char *election, char text[CV_ALIKE_BYTES])
 {
     struct cv_errtext unused; /* then nothing is suggested */
-    return cv__inquire_similar(kind, address, election, text, &unused) == CV_OK ? text : "";
+    bool is_known;
+    return cv__inquire_similar(kind, address, election, text, &is_known, &unused) == CV_OK ? text
+                                                                                           : "";
 }
 
 int cv__inquiry_tell_resigned(const char *name, const char *leader, uint64_t token,

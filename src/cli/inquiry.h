@@ -83,10 +83,10 @@ const char *cv__inquiry_absent_file(const struct cv_store_kind *kind, const char
 const char *cv__inquire_alike(const struct cv_store_kind *kind, const char *address,
                               const char *election, char text[CV_ALIKE_BYTES]);
 
-/* The same text, and whether the names could be asked for. */
+/* The same text, whether the store lists this name, and whether the names could be asked for. */
 CV_NODISCARD int cv__inquire_similar(const struct cv_store_kind *kind, const char *address,
                                      const char *election, char text[CV_ALIKE_BYTES],
-                                     struct cv_errtext *reterr);
+                                     bool *ret_is_known, struct cv_errtext *reterr);
 
 /* An instant of the wall clock in local time; 0 is "unknown". May point into `buffer`. */
 #define CV_INQUIRY_WALL_BYTES 32

@@ -573,6 +573,21 @@ run 0 lab classic
 says 'agrees'
 check 'every figure agrees with its formula' sh -c '! grep -q -e DISAGREES -e "NOT SHOWN" out'
 
+# ---- names that are not there ----------------------------------------------------------------------
+
+names="sqlite:$work/names.db"
+for name in k1 n1 r1; do
+    run 0 run $name --via "$names" -- true
+done
+run 1 status nn1 --via "$names"
+check 'the nearest name' grep -q "no such election; did you mean 'n1'?$" err
+run 0 forget nn1 --via "$names"
+one_line 'forget a name that is not there' "nn1: the store has no such election; did you mean 'n1'?$"
+run 0 forget something-else --via "$names"
+one_line 'forget a name like no other' 'something-else: the store has no such election$'
+run 0 forget k1 --via "$names"
+check 'forget a name that is there' [ ! -s err ]
+
 # ---- a doctor without space ------------------------------------------------------------------------
 
 mkdir small

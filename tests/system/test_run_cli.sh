@@ -862,7 +862,7 @@ fails 1 "nigthly: nobody leads; did you mean 'nightly'?" resign nigthly --to bet
 run 0 forget nigthly
 one_line 'a similar name' "nigthly: the store has no such election; did you mean 'nightly'?"
 run 0 forget something-else
-check 'nothing is similar' [ ! -s err ]
+one_line 'nothing is similar' 'something-else: the store has no such election$'
 for question in status 'status x' 'history x' 'resign x' 'forget x'; do
     "$CONCLAVE" $question --via "sqlite:$PWD/fresh.db" >out 2>err
     check "conclave $question: creates no file" [ ! -e fresh.db ]
