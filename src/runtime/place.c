@@ -85,6 +85,13 @@ int cv__place_address(const char *address, char **ret_address, struct cv_errtext
     if (strcmp(address, "sqlite:") == 0) { /* perhaps of a variable of the shell that is not set */
         return cv__fail(reterr, CV_E_INVALID, "'%s' names no file; write sqlite:PATH", address);
     }
+    if (strncmp(address, "sqlite://", strlen("sqlite://")) == 0) { /* not in the root folder */
+        const char *path = address + strlen("sqlite:");
+        return cv__fail(reterr, CV_E_INVALID,
+                        "'%s' looks like the address of a host; write sqlite:PATH, here sqlite:%s "
+                        "or sqlite:/%s",
+                        address, path + strspn(path, "/"), path + strspn(path, "/"));
+    }
     /* Contenders with different options would silently use different files, and all lead. */
     const char *slash = strrchr(address, '/');
     if (strncmp(address, "sqlite:", strlen("sqlite:")) == 0 &&

@@ -6,8 +6,8 @@
 
 /* A copy of `address`, which the caller frees. NULL: the address of the embedded store in the
  * user's state folder, which is created if needed: $CONCLAVE_STATE, $XDG_STATE_HOME/conclave or
- * $HOME/.local/state/conclave. Refuses the embedded store without a path,
- * and with options. */
+ * $HOME/.local/state/conclave. Refuses the embedded store without a path, with two slashes before
+ * it, and with options. */
 CV_NODISCARD int cv__place_address(const char *address, char **ret_address,
                                    struct cv_errtext *reterr);
 

@@ -573,6 +573,23 @@ run 0 lab classic
 says 'agrees'
 check 'every figure agrees with its formula' sh -c '! grep -q -e DISAGREES -e "NOT SHOWN" out'
 
+# ---- an address like that of a host -----------------------------------------------------------------
+
+for verb in 'run x' 'status x' status 'watch x' 'elect x' 'history x' 'resign x' 'forget x' doctor 'store init'; do
+    for slashes in // ///; do
+        case $verb in
+        store*) set -- "sqlite:${slashes}odd.db" ;;
+        run*) set -- --via "sqlite:${slashes}odd.db" -- true ;;
+        *) set -- --via "sqlite:${slashes}odd.db" ;;
+        esac
+        status=0
+        timeout "$limit_s" "$CONCLAVE" $verb "$@" >out 2>err </dev/null || status=$?
+        check "conclave $verb: is refused" [ "$status" -eq 2 -o "$status" -eq 125 ]
+        one_line "conclave $verb" 'write sqlite:PATH, here sqlite:odd.db or sqlite:/odd.db$'
+    done
+done
+check 'nothing was made in the root folder' [ ! -e /odd.db ]
+
 # ---- names that are not there ----------------------------------------------------------------------
 
 names="sqlite:$work/names.db"
