@@ -7,6 +7,7 @@
 #include "cli/inquiry.h"
 #include "cli/peers.h"
 #include "cli/reasons.h"
+#include "cli/run_settings.h"
 #include "core/duration.h"
 #include "core/errors.h"
 #include "core/options.h"
@@ -296,11 +297,8 @@ static int explain_store(const struct cv_store_kind *kind, const struct explain_
         grace_ns =
             cv__max64(cv__min64(cv__schedule_grace_ns(grant_ns), both_ns_max - s->cleanup_ns), 0);
     }
-    if (grace_ns + s->cleanup_ns > both_ns_max) {
-        return cv__wrong_usage("%s must be at most %s with this lease",
-                               s->cleanup_ns > 0 ? "--grace together with --cleanup-time"
-                                                 : "--grace",
-                               cv__duration_format(both_ns_max, least));
+    if (!cv__run_may_renew(grace_ns, s->cleanup_ns, s->lease_ns, grant_ns)) {
+        return EXIT_USAGE;
     }
     const struct cv_protocol *protocol = cv_protocol_find("lease");
     struct cv_config config;

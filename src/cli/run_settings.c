@@ -188,6 +188,27 @@ int cv__run_parse(int argc, char **argv, struct cv_run_settings *s)
     return EXIT_FINE;
 }
 
+bool cv__run_may_renew(int64_t grace_ns, int64_t cleanup_ns, int64_t lease_ns, int64_t grant_ns)
+{
+    const int64_t both_ns = grace_ns + cleanup_ns,
+                  both_ns_max = cv__schedule_grace_ns_max(grant_ns);
+    char cleanup[64] = " is";
+    if (both_ns <= both_ns_max) {
+        return true;
+    }
+    if (cleanup_ns > 0) {
+        (void)snprintf(cleanup, sizeof cleanup, " and --cleanup-time %gs together are",
+                       (double)cleanup_ns / 1e9);
+    }
+    cv__complain("--grace %gs%s too long for --lease %gs: the command would be "
+                 "stopped before its lease could be renewed; use %s%gs or "
+                 "less, or --lease %gs or more",
+                 (double)grace_ns / 1e9, cleanup, (double)lease_ns / 1e9,
+                 cleanup_ns > 0 ? "" : "--grace ", (double)both_ns_max / 1e9,
+                 (double)both_ns / 1e9 * 2.5 * (double)lease_ns / (double)grant_ns);
+    return false;
+}
+
 /* The grace, and the time for the cleanup after it. Both together must leave time to renew. */
 static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
 {
@@ -204,22 +225,7 @@ static bool complete_times(struct cv_run_settings *s, int64_t grant_ns)
     if (s->grace_ns < 0) {
         s->grace_ns = cv__max64(cv__min64(both_ns, both_ns_max - s->cleanup_ns), 0);
     }
-    if (s->grace_ns + s->cleanup_ns > both_ns_max) {
-        char cleanup[64] = " is";
-        if (s->cleanup != NULL) {
-            (void)snprintf(cleanup, sizeof cleanup, " and --cleanup-time %gs together are",
-                           (double)s->cleanup_ns / 1e9);
-        }
-        cv__complain("--grace %gs%s too long for --lease %gs: the command would be "
-                     "stopped before its lease could be renewed; use %s%gs or "
-                     "less, or --lease %gs or more",
-                     (double)s->grace_ns / 1e9, cleanup, (double)s->options.lease_ns / 1e9,
-                     s->cleanup != NULL ? "" : "--grace ", (double)both_ns_max / 1e9,
-                     (double)(s->grace_ns + s->cleanup_ns) / 1e9 * 2.5 *
-                         (double)s->options.lease_ns / (double)grant_ns);
-        return false;
-    }
-    return true;
+    return cv__run_may_renew(s->grace_ns, s->cleanup_ns, s->options.lease_ns, grant_ns);
 }
 
 /* Few commands stop in less than GRACE_NS_SHORT. If the address sets the lease, the user may not

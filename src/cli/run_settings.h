@@ -25,6 +25,9 @@ int cv__run_parse(int argc, char **argv, struct cv_run_settings *s);
 /* Fills in what follows from the options: times, the name of the node. Returns the same. */
 int cv__run_complete(struct cv_run_settings *s);
 
+/* Do grace and cleanup (0: there is none) leave time to renew? False: after a complaint. */
+bool cv__run_may_renew(int64_t grace_ns, int64_t cleanup_ns, int64_t lease_ns, int64_t grant_ns);
+
 /* --check: refuses what opening would refuse without asking a server. Returns the same. */
 int cv__run_check(const struct cv_run_settings *s);
 

@@ -590,6 +590,14 @@ for verb in 'run x' 'status x' status 'watch x' 'elect x' 'history x' 'resign x'
 done
 check 'nothing was made in the root folder' [ ! -e /odd.db ]
 
+# ---- a grace that is too long ------------------------------------------------------------------------
+
+refuses '--grace 3s is too long for --lease 5s' explain --grace 3s
+cp err explained
+run 2 run x --grace 3s -- true
+check 'explain and run say the same' cmp -s err explained
+refuses '--grace 2s and --cleanup-time 1s together' explain --grace 2s --cleanup-time 1s
+
 # ---- names that are not there ----------------------------------------------------------------------
 
 names="sqlite:$work/names.db"
