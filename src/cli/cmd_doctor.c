@@ -488,6 +488,23 @@ static bool is_of_older_version(const struct probe *p)
                                 strstr(p->why.text, "no such table") != NULL);
 }
 
+static void tell_version(struct doctor *d, const struct probe *p, const char *address)
+{
+    char what[100];
+    struct cv_errtext unused; /* otherwise its absence disturbs nobody */
+    bool has_gaps = false;
+    if (p->kind->look_for_gaps != NULL &&
+        p->kind->look_for_gaps(address, &has_gaps, &unused) == CV_OK && has_gaps) {
+        tell(d, WARNING, "version",
+             "the store was prepared by an older version: all works, but hand-overs are slower, "
+             "or versions of contenders are not known",
+             "run 'conclave store init ADDRESS' once more");
+        return;
+    }
+    (void)snprintf(what, sizeof what, "conclave %s; the store is prepared for it", cv_version());
+    tell(d, FINE, "version", what, NULL);
+}
+
 /* False: there is no more to check. The store does not answer at all, or is not there yet. */
 static bool check_store(struct doctor *d, const struct cv_store_kind *kind, const char *address)
 {
@@ -518,9 +535,7 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
              "the store was prepared by an older version: run 'conclave store init ADDRESS' once "
              "more");
     } else if (p->stage > RUNS) {
-        (void)snprintf(what, sizeof what, "conclave %s; the store is prepared for it",
-                       cv_version());
-        tell(d, FINE, "version", what, NULL);
+        tell_version(d, p, address);
     }
     if (p->is_late) {
         tell_late(d, p);

@@ -179,6 +179,26 @@ int cv__pg_history(const char *address, const char *election,
     return code;
 }
 
+int cv__pg_look_for_gaps(const char *address, bool *ret_has_gaps, struct cv_errtext *reterr)
+{
+    static const char script[] =
+        CV_PG_SAFE_PATH "SELECT FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+                        " JOIN pg_namespace n ON n.oid = c.relnamespace"
+                        " WHERE quote_ident(n.nspname) || '.' = @e"
+                        " AND (c.relname, a.attname) IN (('conclave_history', 'version'),"
+                        "  ('conclave_lease', 'next_secret'))";
+    struct cv_pg_visit visit;
+    PGresult *rows = NULL;
+    int code = cv__pg_visit_begin(&visit, address, ASK_NS_MAX, reterr);
+    if (code == CV_OK) {
+        code = execute(&visit, script, visit.prefix, visit.prefix, &rows, reterr);
+    }
+    *ret_has_gaps = code == CV_OK && PQntuples(rows) < 2;
+    PQclear(rows);
+    cv__pg_visit_end(&visit);
+    return code;
+}
+
 int cv__pg_names(const char *address, void (*name)(void *user, const char *name), void *user,
                  struct cv_errtext *reterr)
 {

@@ -852,6 +852,7 @@ static const struct cv_store_kind kind = {
     .close = pg_close,
     .create = cv__pg_create,
     .history = cv__pg_history,
+    .look_for_gaps = cv__pg_look_for_gaps,
     .names = cv__pg_names,
 };
 

@@ -233,6 +233,8 @@ struct cv_store_kind {
 
     /* These wait for the server, and are for commands only. NULL: there is nothing to do. */
     int (*create)(const char *address, struct cv_errtext *reterr);
+    /* Was it prepared by an earlier version, which made less? All works, but not as well. */
+    int (*look_for_gaps)(const char *address, bool *ret_has_gaps, struct cv_errtext *reterr);
     int (*history)(const char *address, const char *election,
                    void (*past)(void *user, const struct cv_store_past *past), void *user,
                    struct cv_errtext *reterr);

@@ -822,6 +822,22 @@ def the_doctor_knows_missing_rights(stage):
             raise Failure(f"after {verb}: {done.returncode} {done.stdout}")
 
 
+def the_doctor_knows_tables_of_an_older_version(stage):
+    if stage.kind != "postgres":
+        return
+    for table, column in (("history", "version"), ("lease", "next_secret")):
+        for verb, finding in ((f"DROP COLUMN {column}", "warning"), ("", "ok")):
+            if verb:
+                subprocess.run(["psql", "-q", "-X", stage.address, "-c", f"ALTER TABLE conclave_{table} {verb}"], check=True)
+            else:
+                subprocess.run([stage.program, "store", "init", stage.address], check=True, stdout=subprocess.DEVNULL)
+            done = subprocess.run([stage.program, "doctor", "--via", stage.address, "--json", "--lease", "60s"],
+                                  env=stage.environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+            said = [one for one in json.loads(done.stdout) if one["check"] == "version"]
+            if [one["finding"] for one in said] != [finding] or ("store init" in str(said[0]["advice"])) == (finding == "ok"):
+                raise Failure(f"after {verb}: {done.returncode} {done.stdout}")
+
+
 def the_doctor_names_other_versions(stage):
     """A leader and a waiting contender of a later version; a pooler's sessions cannot be told apart."""
     def versions():
@@ -1123,7 +1139,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          commands_wait_for_a_slow_server, watch_says_first_that_nobody_leads,
          a_late_watcher_says_once_why_nobody_leads,
          the_doctor_finds_nothing_wrong, a_lease_that_the_servers_cut_is_reported, the_doctor_says_what_tls_needs,
-         the_doctor_knows_missing_rights, the_doctor_names_other_versions,
+         the_doctor_knows_missing_rights, the_doctor_knows_tables_of_an_older_version, the_doctor_names_other_versions,
          a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_record_its_run, others_hear_that_the_command_ended,
          others_hear_that_the_command_ended_before_another_began, others_hear_that_the_leader_resigned,
