@@ -172,6 +172,7 @@ struct probe {
     uv_loop_t loop;
     uv_timer_t patience;
     int64_t lease_ns;
+    bool is_opened; /* otherwise what the address says was refused, and no server was asked */
     enum stage stage;
     uint64_t request, token;
     uint32_t renewal_count;
@@ -293,7 +294,8 @@ static bool probe_run(struct probe *p, const char *address)
     if (cv__loop_init(&p->loop, &p->why) != CV_OK) {
         return false;
     }
-    if (p->kind->open(&p->store, &setting, &p->why) == CV_OK) {
+    p->is_opened = p->kind->open(&p->store, &setting, &p->why) == CV_OK;
+    if (p->is_opened) {
         (void)uv_timer_init(&p->loop, &p->patience); /* cannot fail, nor can the start */
         p->patience.data = p;
         (void)uv_timer_start(&p->patience, on_patience, PATIENCE_MS, PATIENCE_MS);
@@ -353,12 +355,18 @@ static const struct {
     {"SSL certificate problem",
      "add cacert=FILE to the address: the certificate of the authority of the server, as PEM"},
     {"leave tls=yes out", "leave tls=yes out of the address, or use the server's port with TLS"},
+    {"if it is a TLS port",
+     "check that the address has the port of etcd; if the server uses TLS, add tls=yes to the "
+     "address, and cacert=FILE if the server's authority is your own"},
     {"tls=yes",
      "add tls=yes to the address, and cacert=FILE if the server's authority is your own"},
     {"add cert=FILE",
      "if the server asks for client certificates, add cert=FILE&key=FILE to the address: the "
      "certificate and the key of this client, as PEM"},
     {"authentication failed", "check the user in the address and the password"},
+    {"authentication is not enabled",
+     "leave the user out of the address, or enable authentication on the servers"},
+    {"run chmod", NULL},
     {"has no password", NULL},
     {"address is refused", NULL},
     {"several names", NULL},
@@ -367,6 +375,8 @@ static const struct {
     {"host name", "check the host in the address, and the name service of this machine"},
     {"resolve host", "check the host in the address, and the name service of this machine"},
     {"disk is full", ROOM_ADVICE},
+    {"Read-only file system",
+     "use a file in a file system that is mounted for writing: contenders need to write"},
     {"not a database", "use another file: this one is not a database"},
     {"locked by", "let that process finish or end it; meanwhile nobody can be elected or renewed"},
 };
@@ -382,12 +392,15 @@ static const char *advice_for(const char *why, const char *otherwise)
 }
 
 /* What to check if the store does not answer at all. */
-static const char *advice_for_silence(const struct cv_store_kind *kind, const char *why)
+static const char *advice_for_silence(const struct probe *p)
 {
     return advice_for(
-        why, kind->inherit == NULL
-                 ? "check the address, the network, and that the server runs"
-                 : "check the path, and the owner, group and mode of the file and of its folder");
+        p->why.text,
+        p->kind->inherit != NULL
+            ? "check the path, and the owner, group and mode of the file and of its folder"
+        : p->is_opened ? "check the address, the network, and that the server runs"
+                       : "correct the address, or the file or variable that it refers to; no "
+                         "server was asked");
 }
 
 /* The folder of a file; empty: its path is too long. */
@@ -465,7 +478,7 @@ static void check_absent_file(struct doctor *d, const struct cv_store_kind *kind
                        "%s",
                        kind->scheme, folder, strerror(errno));
         tell(d, WRONG, "store", what,
-             "check the path, and the owner, group and mode of the folder");
+             advice_for(what, "check the path, and the owner, group and mode of the folder"));
         return;
     }
     if (try_to_write(folder) != 0) {
@@ -525,7 +538,7 @@ static bool check_store(struct doctor *d, const struct cv_store_kind *kind, cons
     (void)snprintf(what, sizeof what, "%s: %s", kind->scheme,
                    p->stage > READING ? "it answers" : p->why.text);
     tell(d, p->stage > READING ? FINE : WRONG, "store", what,
-         p->stage > READING ? NULL : advice_for_silence(kind, p->why.text));
+         p->stage > READING ? NULL : advice_for_silence(p));
     for (uint32_t i = 0; i < p->remark_count; i++) {
         tell(d, WARNING, "store", p->remark[i], NULL);
     }

@@ -838,6 +838,18 @@ def the_doctor_knows_tables_of_an_older_version(stage):
                 raise Failure(f"after {verb}: {done.returncode} {done.stdout}")
 
 
+def the_doctor_knows_servers_without_users(stage):
+    if stage.kind != "etcd":
+        return
+    environment = dict(stage.environment, CONCLAVE_ETCD_PASSWORD="geheim")
+    address = stage.address.replace("etcd://", "etcd://root@")
+    done = subprocess.run([stage.program, "doctor", "--via", address, "--json"], env=environment, capture_output=True,
+                          text=True, timeout=LIMIT, check=False)
+    advice = [one["advice"] for one in json.loads(done.stdout) if one["finding"] == "wrong"]
+    if len(advice) != 1 or "leave the user out of the address" not in (advice[0] or ""):
+        raise Failure(f"doctor {address}: {done.returncode} {done.stdout}")
+
+
 def the_doctor_names_other_versions(stage):
     """A leader and a waiting contender of a later version; a pooler's sessions cannot be told apart."""
     def versions():
@@ -1139,7 +1151,7 @@ TESTS = [exclusive_among_twenty, supervisor_killed, supervisor_stopped, guard_ki
          commands_wait_for_a_slow_server, watch_says_first_that_nobody_leads,
          a_late_watcher_says_once_why_nobody_leads,
          the_doctor_finds_nothing_wrong, a_lease_that_the_servers_cut_is_reported, the_doctor_says_what_tls_needs,
-         the_doctor_knows_missing_rights, the_doctor_knows_tables_of_an_older_version, the_doctor_names_other_versions,
+         the_doctor_knows_missing_rights, the_doctor_knows_tables_of_an_older_version, the_doctor_knows_servers_without_users, the_doctor_names_other_versions,
          a_stopped_leader_ends_in_the_history_before_the_next,
          a_runner_that_was_replaced_cannot_record_its_run, others_hear_that_the_command_ended,
          others_hear_that_the_command_ended_before_another_began, others_hear_that_the_leader_resigned,

@@ -598,6 +598,32 @@ run 2 run x --grace 3s -- true
 check 'explain and run say the same' cmp -s err explained
 refuses '--grace 2s and --cleanup-time 1s together' explain --grace 2s --cleanup-time 1s
 
+# ---- what the doctor says of an address --------------------------------------------------------------
+
+if "$CONCLAVE" store init etcd://127.0.0.1:1 >out 2>err || ! grep -q 'not installed' err; then
+    echo geheim >secret
+    chmod 644 secret
+    run 1 doctor --via 'etcd://root@127.0.0.1:1?password-file=secret'
+    check 'a file that every user can read' sh -c 'grep -q "run chmod o= on it$" out && ! grep -q "to do: .*server" out'
+    run 1 doctor --via 'etcd://root@127.0.0.1:1?password-file=nosuch'
+    says 'to do: correct the address, or the file or variable that it refers to; no server was asked$'
+    run 1 doctor --via etcd://127.0.0.1:1
+    says 'to do: check the address, the network, and that the server runs$'
+    python3 -c '
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    while True:
+        server.accept()[0].close()' >port &
+    closing=$!
+    until [ -s port ] || ! kill -0 $closing; do sleep 0.05; done
+    run 1 doctor --via "etcd://127.0.0.1:$(cat port)"
+    says 'to do: check that the address has the port of etcd; if the server uses TLS, add tls=yes'
+    kill $closing
+else
+    echo 'skipped: addresses of etcd'
+fi
+
 # ---- names that are not there ----------------------------------------------------------------------
 
 names="sqlite:$work/names.db"
@@ -627,8 +653,11 @@ if mount -t tmpfs -o size=100k tmpfs small 2>/dev/null; then
     run 1 doctor
     says '^WRONG *store .*there is no space for it'
     check 'the doctor leaves nothing' [ "$(ls small)" = filling ]
-    umount small
     unset CONCLAVE_STATE
+    mount -o remount,ro small
+    run 1 doctor --via "sqlite:$work/small/new.db"
+    says 'to do: use a file in a file system that is mounted for writing'
+    umount small
 else
     echo 'skipped: a small file system of our own' # needs the right to mount
 fi
