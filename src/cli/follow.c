@@ -96,7 +96,10 @@ static void print_text(const struct settings *settings, const struct cv_election
         cv__print(stdout, "%s leads%s, token %llu (%s", status->leader,
                   status->role == CV_ROLE_LEADER ? " (this process)" : "",
                   (unsigned long long)status->token, cv_reason_name(status->reason));
-        if (status->last_token != 0 && status->last_token != told_token) {
+        /* One that takes over at once may hear only later why the leadership before ended. */
+        const bool is_unknown =
+            status->role == CV_ROLE_LEADER && status->last_reason == CV_REASON_GONE;
+        if (status->last_token != 0 && status->last_token != told_token && !is_unknown) {
             (void)printf("; token %llu: %s", (unsigned long long)status->last_token,
                          cv_reason_name(status->last_reason));
         }

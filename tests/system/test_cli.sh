@@ -624,6 +624,21 @@ else
     echo 'skipped: addresses of etcd'
 fi
 
+# ---- elect, when it takes over -----------------------------------------------------------------------
+
+over="sqlite:$work/over.db"
+"$CONCLAVE" run over --via "$over" --node x -- sleep 60 >/dev/null 2>&1 &
+leading=$!
+until "$CONCLAVE" status over --via "$over" >/dev/null 2>&1 || ! kill -0 $leading; do sleep 0.05; done
+timeout "$limit_s" "$CONCLAVE" elect over --via "$over" --node y --changes 2 >elected 2>/dev/null &
+electing=$!
+"$CONCLAVE" resign over --via "$over" --to y --wait 60s >/dev/null 2>&1 # y leads, and has ended soon
+wait $electing
+check 'it leads' grep -q 'y leads (this process), token 2 (elected' elected
+check 'and does not call a resigned leader gone' sh -c '! grep gone elected'
+kill $leading
+wait $leading 2>/dev/null
+
 # ---- names that are not there ----------------------------------------------------------------------
 
 names="sqlite:$work/names.db"
