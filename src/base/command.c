@@ -263,7 +263,7 @@ bool cv__command_time(const char *option, const char *text, int64_t *ret_ns)
     if ((rest != NULL && *rest == '\0') || cv__duration_parse(text, ret_ns)) {
         return true;
     }
-    cv__complain("%s takes a time like 5s, not '%s'%s", option, text,
+    cv__complain("%s takes a time like 500ms, 5s, 2min or 1h, not '%s'%s", option, text,
                  is_in_minutes(text) ? "; minutes are 'min'" : "");
     return false;
 }

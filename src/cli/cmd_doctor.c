@@ -310,19 +310,26 @@ static bool probe_run(struct probe *p, const char *address)
     return p->stage == DONE;
 }
 
+/* Rounded up. */
+static int64_t whole_us(int64_t ns)
+{
+    return (ns + NS_PER_US - 1) / NS_PER_US * NS_PER_US;
+}
+
 static void tell_latency(struct doctor *d, const struct probe *p)
 {
-    char what[200], advice[200], longest[CV_DURATION_TEXT_BYTES], lease[CV_DURATION_TEXT_BYTES];
-    const int64_t rounded_ns = (p->longest_ns + NS_PER_US - 1) / NS_PER_US * NS_PER_US;
+    char what[200], advice[200], average[CV_DURATION_TEXT_BYTES], longest[CV_DURATION_TEXT_BYTES];
+    char lease[CV_DURATION_TEXT_BYTES];
     /* A request times out after a fifth of the lease. Warn at a quarter of that: the slowest of
      * five renewals is not the slowest there will be. */
     const bool is_late = p->longest_ns > d->lease_ns / 5;
     const bool is_slow = p->longest_ns > d->lease_ns / 20;
-    (void)snprintf(
-        what, sizeof what, "%u renewal%s took %.1f ms on average, %s at most, with a lease of %s",
-        p->renewal_count, p->renewal_count == 1 ? "" : "s",
-        (double)p->sum_ns / 1e6 / p->renewal_count, cv__duration_format(rounded_ns, longest),
-        cv__duration_format(d->lease_ns, lease));
+    (void)snprintf(what, sizeof what,
+                   "%u renewal%s took %s on average, %s at most, with a lease of %s",
+                   p->renewal_count, p->renewal_count == 1 ? "" : "s",
+                   cv__duration_format(whole_us(p->sum_ns / p->renewal_count), average),
+                   cv__duration_format(whole_us(p->longest_ns), longest),
+                   cv__duration_format(d->lease_ns, lease));
     (void)snprintf(advice, sizeof advice,
                    "use --lease %.0fs or more, or find out why the store is slow",
                    (double)p->longest_ns * 20 / 1e9 + 1);

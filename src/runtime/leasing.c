@@ -2,6 +2,7 @@
  *
  * The core knows only labels. The names of contenders, and requests to resign, come with the
  * store's answers and are kept here beside the core. */
+#include "core/duration.h"
 #include "core/errors.h"
 #include "core/types.h"
 #include "os/clock.h"
@@ -355,9 +356,11 @@ static const char *lease_self(const struct cv_backend *b)
 int cv__backend_check_lease(const struct cv_store_kind *kind, int64_t lease_ns,
                             struct cv_errtext *reterr)
 {
+    char asked[CV_DURATION_TEXT_BYTES], bound[CV_DURATION_TEXT_BYTES];
     if (lease_ns < kind->lease_ns_min) {
-        return cv__fail(reterr, CV_E_INVALID, "a lease of %g s is too short for %s: at least %g s",
-                        (double)lease_ns / 1e9, kind->scheme, (double)kind->lease_ns_min / 1e9);
+        return cv__fail(reterr, CV_E_INVALID, "a lease of %s is too short for %s: at least %s",
+                        cv__duration_format(lease_ns, asked), kind->scheme,
+                        cv__duration_format(kind->lease_ns_min, bound));
     }
     if (lease_ns > LEASE_NS_MAX) {
         return cv__fail(reterr, CV_E_INVALID, "a lease of %g h is too long: at most %g h",

@@ -624,6 +624,14 @@ else
     echo 'skipped: addresses of etcd'
 fi
 
+# ---- times -------------------------------------------------------------------------------------------
+
+refuses "^conclave: --wait takes a time like 500ms, 5s, 2min or 1h, not '1d'$" resign x --wait 1d
+refuses '^conclave: a lease of 50ms is too short for sqlite: at least 100ms$' elect x --via "sqlite:$work/times.db" --lease 50ms
+run 0 store init "sqlite:$work/times.db"
+run 0 doctor --via "sqlite:$work/times.db" --lease 1h
+check 'times of one style' grep -Eq '[0-9.]+[um]?s on average, [0-9.]+[um]?s at most, with a lease' out
+
 # ---- elect, when it takes over -----------------------------------------------------------------------
 
 over="sqlite:$work/over.db"

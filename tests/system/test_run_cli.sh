@@ -123,12 +123,12 @@ for code in 256 -1 x '' 1x; do
     fails 2 "-E takes a whole number from 0 to 255, not '$code'" run x -E "$code" -- true
 done
 for time in x '' 5parsecs -5s 99999999999999999999s; do
-    fails 2 "--wait takes a time like 5s, not '$time'" run x -w "$time" -- true
-    fails 2 "--lease takes a time like 5s, not '$time'" run x --lease "$time" -- true
-    fails 2 "--grace takes a time like 5s, not '$time'" run x --grace "$time" -- true
+    fails 2 "--wait takes a time like 500ms, 5s, 2min or 1h, not '$time'" run x -w "$time" -- true
+    fails 2 "--lease takes a time like 500ms, 5s, 2min or 1h, not '$time'" run x --lease "$time" -- true
+    fails 2 "--grace takes a time like 500ms, 5s, 2min or 1h, not '$time'" run x --grace "$time" -- true
 done
 fails 2 'lease must be longer than 0 s' run x --lease 0 -- true
-fails 2 'a lease of 0.001 s is too short for sqlite: at least 0.1 s' run x --lease 1ms -- true
+fails 2 'a lease of 1ms is too short for sqlite: at least 100ms' run x --lease 1ms -- true
 fails 2 'a lease of 25 h is too long: at most 24 h' run x --lease 25h -- true
 fails 2 '--grace 3s is too long for --lease 5s' run x --grace 3s -- true
 fails 2 '--grace 1s is too long for --lease 1s' run x --lease 1s --grace 1s -- true
@@ -464,9 +464,9 @@ check "that is said once, not $(wc -l <told) times" [ "$(wc -l <told)" = 1 ]
 run 0 run --check job --every 1d -- no-such-command
 fails 2 'unknown store' run --check job --via nowhere: -- true
 fails 2 "not 'never'" run --check job --lease never -- true
-fails 2 'too short for sqlite: at least 0.1 s' run --check job --lease 1ms -- true
+fails 2 'too short for sqlite: at least 100ms' run --check job --lease 1ms -- true
 fails 2 'a lease of 25 h is too long: at most 24 h' run --check job --lease 25h -- true
-fails 2 'too short for etcd: at least 1 s' run --check job --via etcd://127.0.0.1:1 --lease 500ms -- true
+fails 2 'too short for etcd: at least 1s' run --check job --via etcd://127.0.0.1:1 --lease 500ms -- true
 fails 2 'a password in a postgres: address is refused' run --check job --via postgres://u:p@127.0.0.1:1/d -- true
 if has_store postgres; then
     for port in 0 65536 5x -1 1,x 1,2,123456; do
@@ -580,8 +580,8 @@ fails 1 'x: no leadership is recorded$' history x
 fails 1 'x: no leadership is recorded then' history x --at 10min
 fails 2 'resign takes the name of one election' resign
 fails 2 'resign takes the name of one election' resign x y
-fails 2 "--wait takes a time like 5s, not 'x'" resign x --wait x
-fails 2 "--lease takes a time like 5s, not '1m'; minutes are 'min'" run x --lease 1m -- true
+fails 2 "--wait takes a time like 500ms, 5s, 2min or 1h, not 'x'" resign x --wait x
+fails 2 "--lease takes a time like 500ms, 5s, 2min or 1h, not '1m'; minutes are 'min'" run x --lease 1m -- true
 fails 2 "is not a valid name of a node" resign x --to ''
 fails 2 "is not a valid name of a node" resign x --to "$(repeated n 128)"
 fails 2 'history takes the name of one election' history
