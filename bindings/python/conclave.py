@@ -179,7 +179,11 @@ def _text(value, what):
 def _ns(seconds, what):
     if seconds is None:
         return 0
-    if not 0 <= seconds < _FOREVER_NS / _NS:
+    try:
+        is_possible = 0 <= seconds < _FOREVER_NS / _NS
+    except TypeError:
+        raise TypeError(f"{what} must be a number of seconds, not {seconds!r}") from None
+    if not is_possible:
         raise ValueError(f"{what} must not be negative or endless: {seconds}")
     return round(seconds * _NS)
 
@@ -262,6 +266,8 @@ class Engine(_Unique):
             warnings.warn("an engine was dropped without close()", ResourceWarning, source=self)
 
     def __enter__(self):
+        if self._pointer.value is None:
+            raise ValueError("the engine is closed")
         return self
 
     def __exit__(self, kind, *_):
@@ -481,13 +487,15 @@ class Election(_Unique):
             warnings.warn(f"the election '{self._name}' was dropped without close()", ResourceWarning, source=self)
 
     def __enter__(self):
+        if self._is_closed:
+            raise ValueError("the election is closed")
         return self
 
     def __exit__(self, *_):
         self.close()
 
     async def __aenter__(self):
-        return self
+        return self.__enter__()
 
     async def __aexit__(self, *_):
         # Closing waits for the store; the loop goes on meanwhile.

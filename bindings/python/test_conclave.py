@@ -231,6 +231,11 @@ def mistakes_are_told(folder):
             assert False
         except ValueError:
             pass
+    try:
+        conclave.Election("job", address(folder), lease="5s")
+        assert False
+    except TypeError as error:
+        assert str(error) == "the lease must be a number of seconds, not '5s'"
     with conclave.Election("job", address(folder)) as a:
         try:
             a.report("speed", 1)
@@ -243,6 +248,19 @@ def mistakes_are_told(folder):
     except ValueError:
         pass
     a.close()  # once more does no harm
+    engine = conclave.Engine()
+    engine.close()
+    for closed in (a, engine):
+        try:
+            with closed:
+                assert False, "the block of something closed was entered"
+        except ValueError as error:
+            assert str(error) == f"the {type(closed).__name__.lower()} is closed"
+    try:
+        asyncio.run(a.__aenter__())
+        assert False, "and that of asyncio"
+    except ValueError:
+        pass
 
 
 def a_missing_library_is_told(_):
