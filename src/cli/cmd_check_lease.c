@@ -43,12 +43,14 @@ static int check(const char *path, int64_t min_ns, bool is_json, bool is_quiet)
     const struct cv_lease_file_view view = cv__lease_file_read(page, now_ns);
     const int64_t remaining_ns = view.is_valid ? view.valid_until_ns - now_ns : 0;
     const bool is_enough = view.is_valid && remaining_ns >= min_ns;
-    char text[CV_DURATION_TEXT_BYTES];
+    char text[CV_DURATION_TEXT_BYTES], least[CV_DURATION_TEXT_BYTES];
     if (is_json) {
         print_json(page, &view, remaining_ns, is_enough);
     } else if (!is_quiet && view.is_valid) {
-        (void)printf("leading for %s with token %" PRIu64 "\n",
-                     cv__duration_format(whole_ms(remaining_ns), text), view.token);
+        (void)printf("leading for %s with token %" PRIu64 "%s%s\n",
+                     cv__duration_format(whole_ms(remaining_ns), text), view.token,
+                     is_enough ? "" : ", which is less than ",
+                     is_enough ? "" : cv__duration_format(min_ns, least));
     } else if (!is_quiet) {
         (void)printf("not leading\n");
     }

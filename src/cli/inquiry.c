@@ -84,14 +84,15 @@ const char *cv__inquiry_via(const char *given)
 const struct cv_store_kind *cv__inquiry_kind(const char *via, char **ret_address)
 {
     struct cv_errtext error;
+    const char *source = via == NULL && cv__inquiry_via(NULL) != NULL ? "CONCLAVE_VIA: " : "";
     if (cv__place_address(cv__inquiry_via(via), ret_address, &error) != CV_OK) {
-        cv__complain("%s", error.text);
+        cv__complain("%s%s", source, error.text);
         return NULL;
     }
     const struct cv_store_kind *kind = cv__store_find(*ret_address);
     if (kind == NULL) {
         fail_storeless(*ret_address, &error);
-        cv__complain("%s", error.text);
+        cv__complain("%s%s", source, error.text);
         free(*ret_address);
         *ret_address = NULL;
     }

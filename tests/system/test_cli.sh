@@ -632,6 +632,18 @@ run 0 store init "sqlite:$work/times.db"
 run 0 doctor --via "sqlite:$work/times.db" --lease 1h
 check 'times of one style' grep -Eq '[0-9.]+[um]?s on average, [0-9.]+[um]?s at most, with a lease' out
 
+# ---- an address from the environment, and a lease that is too short -----------------------------------
+
+export CONCLAVE_VIA=foo
+refuses "^conclave: CONCLAVE_VIA: 'foo' is not an address" status
+refuses "^conclave: 'bar' is not an address" status --via bar
+unset CONCLAVE_VIA
+export CONCLAVE
+run 1 run short --via "sqlite:$work/short.db" --lease 100s -- sh -c '"$CONCLAVE" check-lease --min 1000s'
+says '^leading for .* with token 1, which is less than 1000s$'
+run 0 run short --via "sqlite:$work/short.db" --lease 100s -- sh -c '"$CONCLAVE" check-lease --min 1ms'
+says '^leading for .* with token 2$'
+
 # ---- elect, when it takes over -----------------------------------------------------------------------
 
 over="sqlite:$work/over.db"
