@@ -170,7 +170,7 @@ subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=False)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
 PYTHON
 )
-check "explore --memory 30 takes little more, not $peak_mb MB" test "$peak_mb" -lt 47
+check "explore --memory 30 takes little more, not $peak_mb MB" test "$peak_mb" -lt 70 # some 100 if only one thread is counted
 refuses "unknown protocol 'poel'; did you mean 'pole'?" explore poel
 refuses "explore takes one protocol; 'ring' is one too many" explore bully ring
 refuses "which protocol?" explore
